@@ -298,7 +298,7 @@ DATA_ORDER = (
 )
 """The packages of the harness in the order in which data pass through them, then the tools."""
 
-ESTIMATOR_ORDER = ("baseline", "embedded", "density_ratio", "flows", "nuisance", "features")
+ESTIMATOR_ORDER = ("actions", "embedded", "density_ratio", "flows", "nuisance", "features")
 
 READMES = (
     ReadmeTable(

@@ -25,14 +25,14 @@ from judging.errors import ratio
 from sections import put, table
 
 from ope_bench import Estimator, FloatArray, PositivityViolation
-from ope_estimators.baseline.weighting.beta_ipw import BetaIPW
-from ope_estimators.baseline.weighting.el_ipw import ELIPW
-from ope_estimators.baseline.weighting.es_ipw import ESIPW
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipws import IPWS
-from ope_estimators.baseline.weighting.ix_ipw import IXIPW
-from ope_estimators.baseline.weighting.ls_ipw import LSIPW
-from ope_estimators.baseline.weighting.sg_ipw import SGIPW
+from ope_estimators.actions.weighting.beta_ipw import BetaIPW
+from ope_estimators.actions.weighting.el_ipw import ELIPW
+from ope_estimators.actions.weighting.es_ipw import ESIPW
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipws import IPWS
+from ope_estimators.actions.weighting.ix_ipw import IXIPW
+from ope_estimators.actions.weighting.ls_ipw import LSIPW
+from ope_estimators.actions.weighting.sg_ipw import SGIPW
 from support import tiny_worlds as tiny
 from support.rare_arm import OVERLAPS, RareArm
 

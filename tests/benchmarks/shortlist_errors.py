@@ -41,8 +41,8 @@ from ope_bench.logs.estimation import ENVIRONMENT
 from ope_bench.logs.recommendation import recommendations
 from ope_bench.statistics.ranks import selection
 from ope_environments.drawn_worlds.environment import DrawnWorlds
-from ope_estimators.baseline.direct.dm import DM
-from ope_estimators.baseline.doubly_robust.sndr import SNDR
+from ope_estimators.actions.direct.dm import DM
+from ope_estimators.actions.doubly_robust.sndr import SNDR
 
 ROWS, ACTIONS, ALPHA = 3000, 12, 0.05
 COUNTS = (5, 50, 500)

@@ -68,7 +68,7 @@ def ours(problem: Any, job: dict[str, Any]) -> dict[str, Any]:
     """Through a view."""
     from ope_bench.contracts.random import DataSeed
     from ope_bench.contracts.view import Access, FitCache, View
-    from ope_estimators.baseline.direct.dm import DM
+    from ope_estimators.actions.direct.dm import DM
     from ope_estimators.embedded.learned.epws import EPWS
     from ope_estimators.embedded.learned.mips import MIPS
     from ope_estimators.flows.flow import FlowModel

@@ -65,10 +65,10 @@ def prepare_ours(job: dict[str, Any]) -> dict[str, Any]:
     from ope_bench.contracts.data import Schema
     from ope_bench.contracts.embeddings import FactoredEmbedding
     from ope_environments.saito.mips import SaitoMIPS
-    from ope_estimators.baseline.direct.dm import DM
-    from ope_estimators.baseline.doubly_robust.dr import DR
-    from ope_estimators.baseline.weighting.ipw import IPW
-    from ope_estimators.baseline.weighting.ipws import IPWS
+    from ope_estimators.actions.direct.dm import DM
+    from ope_estimators.actions.doubly_robust.dr import DR
+    from ope_estimators.actions.weighting.ipw import IPW
+    from ope_estimators.actions.weighting.ipws import IPWS
     from ope_estimators.embedded.known.eipw import EIPW
     from ope_estimators.embedded.learned.mips import MIPS
 

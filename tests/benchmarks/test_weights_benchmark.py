@@ -12,8 +12,8 @@ from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache
 from ope_environments.saito.mips import SaitoMIPS
 from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore, LinearSoftmax
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipws import IPWS
 from ope_estimators.embedded.known.eipw import EIPW
 
 ROWS, ACTIONS = 10_000, 1_000

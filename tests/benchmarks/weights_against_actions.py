@@ -23,8 +23,8 @@ from ope_bench.contracts.policies import Tabular
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache, View
 from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipws import IPWS
 
 ROWS, CODES = 10_000, 4
 ACTIONS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)

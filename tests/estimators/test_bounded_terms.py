@@ -15,10 +15,10 @@ from ope_bench import (
     evaluate,
     largest_shortfall,
 )
-from ope_estimators.baseline.doubly_robust import bounded_terms as module
-from ope_estimators.baseline.doubly_robust.bounded_terms import bounded_terms
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.doubly_robust.mrdr import MRDR
+from ope_estimators.actions.doubly_robust import bounded_terms as module
+from ope_estimators.actions.doubly_robust.bounded_terms import bounded_terms
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.doubly_robust.mrdr import MRDR
 from ope_estimators.nuisance.reward import RewardModel
 from support import tiny_worlds as tiny
 

@@ -14,7 +14,7 @@ from ope_bench.contracts.data import Column, Schema
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache
 from ope_bench.testing.problems import problem
-from ope_estimators.baseline.weighting.ipw_star import IPWStar
+from ope_estimators.actions.weighting.ipw_star import IPWStar
 from ope_estimators.density_ratio.calibration import calibrated, calibrator
 from ope_estimators.density_ratio.capacity import default_params
 from ope_estimators.density_ratio.log_odds import log_odds

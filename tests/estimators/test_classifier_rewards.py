@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 
 from ope_bench import ParameterError, evaluate
 from ope_environments.linear_bandit.environment import LinearBandit
-from ope_estimators.baseline.direct.dm import DM
-from ope_estimators.baseline.doubly_robust.mrdr import MRDR
+from ope_estimators.actions.direct.dm import DM
+from ope_estimators.actions.doubly_robust.mrdr import MRDR
 from ope_estimators.learning.learners import fit_weighted, fitted, regressor
 
 PATH = "sklearn.linear_model.LogisticRegression"

@@ -15,8 +15,8 @@ from ope_bench import (
     confidence_sequence,
 )
 from ope_bench.statistics.value_intervals import ANYTIME_BETS
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.weighting.ipw import IPW
 from ope_estimators.drift.opfv import OPFV
 from ope_estimators.drift.prognosticator import Prognosticator
 from ope_estimators.selection.blue import Blue, blue_weights

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from ope_estimators.baseline.weighting.beta_ipw import BetaIPW
-from ope_estimators.baseline.weighting.el_ipw import (
+from ope_estimators.actions.weighting.beta_ipw import BetaIPW
+from ope_estimators.actions.weighting.el_ipw import (
     ELIPW,
     least_squares_probabilities,
     most_likely_probabilities,
 )
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipws import IPWS
 from support import tiny_worlds as tiny
 
 

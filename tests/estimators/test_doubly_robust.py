@@ -10,18 +10,18 @@ import pytest
 
 from ope_bench import ESTIMATE_WARNING, STANDARD_ERROR_WITHHELD
 from ope_bench.base.errors import ParameterError
-from ope_estimators.baseline.direct.dm import DM
-from ope_estimators.baseline.doubly_robust.cab import CAB
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.doubly_robust.dr_os import DROS
-from ope_estimators.baseline.doubly_robust.dr_ps import DRPS
-from ope_estimators.baseline.doubly_robust.mrdr import MRDR, variance_weights
-from ope_estimators.baseline.doubly_robust.sg_dr import SGDR
-from ope_estimators.baseline.doubly_robust.sndr import SNDR
-from ope_estimators.baseline.doubly_robust.switch import Switch
-from ope_estimators.baseline.doubly_robust.switch_dr import SwitchDR
-from ope_estimators.baseline.doubly_robust.tmle import TMLE, solve_shift
-from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.actions.direct.dm import DM
+from ope_estimators.actions.doubly_robust.cab import CAB
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.doubly_robust.dr_os import DROS
+from ope_estimators.actions.doubly_robust.dr_ps import DRPS
+from ope_estimators.actions.doubly_robust.mrdr import MRDR, variance_weights
+from ope_estimators.actions.doubly_robust.sg_dr import SGDR
+from ope_estimators.actions.doubly_robust.sndr import SNDR
+from ope_estimators.actions.doubly_robust.switch import Switch
+from ope_estimators.actions.doubly_robust.switch_dr import SwitchDR
+from ope_estimators.actions.doubly_robust.tmle import TMLE, solve_shift
+from ope_estimators.actions.weighting.ipw import IPW
 from ope_estimators.learning.learners import fit_weighted, regressor
 from support import tiny_worlds as tiny
 from support.doubly_robust_family import CONSTANT, MODEL, sample

@@ -10,13 +10,13 @@ import pytest
 from ope_bench.base.errors import PositivityViolation, UnavailableError
 from ope_bench.contracts.data import Problem
 from ope_environments.gaussian.gaussian import Gaussian
-from ope_estimators.baseline.direct.dm import DM
-from ope_estimators.baseline.doubly_robust.cab import CAB
-from ope_estimators.baseline.doubly_robust.mrdr import MRDR
-from ope_estimators.baseline.doubly_robust.sndr import SNDR
-from ope_estimators.baseline.doubly_robust.switch import Switch
-from ope_estimators.baseline.doubly_robust.tmle import TMLE
-from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.actions.direct.dm import DM
+from ope_estimators.actions.doubly_robust.cab import CAB
+from ope_estimators.actions.doubly_robust.mrdr import MRDR
+from ope_estimators.actions.doubly_robust.sndr import SNDR
+from ope_estimators.actions.doubly_robust.switch import Switch
+from ope_estimators.actions.doubly_robust.tmle import TMLE
+from ope_estimators.actions.weighting.ipw import IPW
 from support import golden_log as golden
 from support import tiny_worlds as tiny
 from support.doubly_robust_family import CONSTANT, EVERY, FAMILY, MODEL, SHIFTED, sample

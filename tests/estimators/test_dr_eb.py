@@ -10,9 +10,9 @@ import pytest
 
 from ope_bench import ESTIMATE_WARNING, STANDARD_ERROR_WITHHELD, TargetPolicy, estimate
 from ope_bench.contracts.policies import Tabular, Uniform
-from ope_estimators.baseline.doubly_robust.dr_eb import DREB, correction
-from ope_estimators.baseline.doubly_robust.sndr import SNDR
-from ope_estimators.baseline.doubly_robust.tmle import TMLE
+from ope_estimators.actions.doubly_robust.dr_eb import DREB, correction
+from ope_estimators.actions.doubly_robust.sndr import SNDR
+from ope_estimators.actions.doubly_robust.tmle import TMLE
 from support import golden_log as golden
 from support import tiny_worlds as tiny
 from support.small_logs import log_of_columns

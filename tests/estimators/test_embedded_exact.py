@@ -7,8 +7,8 @@ import pytest
 
 from ope_bench.base.errors import DataError, PositivityViolation
 from ope_bench.contracts.data import Problem
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipws import IPWS
 from ope_estimators.embedded.known.edm import EDM
 from ope_estimators.embedded.known.edm_paper import EDMPaper
 from ope_estimators.embedded.known.eipw import EIPW

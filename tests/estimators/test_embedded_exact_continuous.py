@@ -7,15 +7,15 @@ import pytest
 
 from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.data import Problem
-from ope_estimators.baseline.direct.dm import DM
-from ope_estimators.baseline.direct.dm_paper import DMPaper
-from ope_estimators.baseline.direct.dm_star import DMStar
-from ope_estimators.baseline.direct.dm_star_paper import DMStarPaper
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipw_star import IPWStar
-from ope_estimators.baseline.weighting.ipws import IPWS
-from ope_estimators.baseline.weighting.ipws_star import IPWSStar
+from ope_estimators.actions.direct.dm import DM
+from ope_estimators.actions.direct.dm_paper import DMPaper
+from ope_estimators.actions.direct.dm_star import DMStar
+from ope_estimators.actions.direct.dm_star_paper import DMStarPaper
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipw_star import IPWStar
+from ope_estimators.actions.weighting.ipws import IPWS
+from ope_estimators.actions.weighting.ipws_star import IPWSStar
 from ope_estimators.embedded.known.edm import EDM
 from ope_estimators.embedded.known.edm_paper import EDMPaper
 from ope_estimators.embedded.known.eipw import EIPW

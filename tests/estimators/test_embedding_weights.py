@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ope_bench.base.errors import ParameterError
-from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipw import IPW
 from ope_estimators.embedded.known.eipw import EIPW
 from ope_estimators.embedded.learned.mips import MIPS
 from ope_estimators.nuisance.embedding_weights import regressed_weights

@@ -7,7 +7,7 @@ import pytest
 
 from ope_bench.base.errors import PositivityViolation, UnavailableError
 from ope_bench.contracts.data import Problem
-from ope_estimators.baseline.weighting.weighted_mean import self_normalized_mean
+from ope_estimators.actions.weighting.weighted_mean import self_normalized_mean
 from ope_estimators.density_ratio.pairing import pair_kernel
 from ope_estimators.embedded.learned.epw import EPW
 from ope_estimators.embedded.learned.epw_paper import EPWPaper

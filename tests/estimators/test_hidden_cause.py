@@ -16,8 +16,8 @@ from ope_bench.cli.app import invoke
 from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.logs.estimation import STRENGTHS
 from ope_environments.damaged.environment import Damaged
-from ope_estimators.baseline import hidden_cause
-from ope_estimators.baseline.hidden_cause import HajekBounds, Residuals, flip, sharp_mean
+from ope_estimators.actions import hidden_cause
+from ope_estimators.actions.hidden_cause import HajekBounds, Residuals, flip, sharp_mean
 from support.golden_log import ACTION, CONTEXT, LOGGING, REWARD, TARGET
 from support.small_logs import discrete, log_of, log_of_columns, write_small
 

@@ -26,14 +26,14 @@ from ope_bench.contracts.plugins import Estimator
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache, View
 from ope_environments.saito.toy import SaitoToy
-from ope_estimators.baseline.direct.dm import DM
-from ope_estimators.baseline.direct.dm_paper import DMPaper
-from ope_estimators.baseline.direct.dm_star import DMStar
-from ope_estimators.baseline.direct.dm_star_paper import DMStarPaper
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipw_star import IPWStar
-from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.actions.direct.dm import DM
+from ope_estimators.actions.direct.dm_paper import DMPaper
+from ope_estimators.actions.direct.dm_star import DMStar
+from ope_estimators.actions.direct.dm_star_paper import DMStarPaper
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipw_star import IPWStar
+from ope_estimators.actions.weighting.ipws import IPWS
 from ope_estimators.density_ratio.capacity import default_params
 from ope_estimators.embedded.known.edm import EDM
 from ope_estimators.embedded.known.edm_paper import EDMPaper

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ope_bench.base.errors import ParameterError
-from ope_estimators.baseline.direct.dm import DM
+from ope_estimators.actions.direct.dm import DM
 from ope_estimators.learning.learners import regressor
 from ope_estimators.learning.pairwise import PairwiseRegressor, mean_differences
 from ope_estimators.structure.offcem import OffCEM

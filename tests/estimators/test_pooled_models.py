@@ -13,11 +13,11 @@ from scipy.stats import multivariate_normal
 from ope_bench import Column, Problem, Schema, TargetPolicy, estimate
 from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.policies import Uniform
-from ope_estimators.baseline.direct.dm import DM
-from ope_estimators.baseline.direct.dm_paper import DMPaper
-from ope_estimators.baseline.direct.dm_star_paper import DMStarPaper
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.doubly_robust.mrdr import MRDR
+from ope_estimators.actions.direct.dm import DM
+from ope_estimators.actions.direct.dm_paper import DMPaper
+from ope_estimators.actions.direct.dm_star_paper import DMStarPaper
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.doubly_robust.mrdr import MRDR
 from ope_estimators.embedded.known.edm import EDM
 from ope_estimators.embedded.known.edm_paper import EDMPaper
 from ope_estimators.embedded.learned.edr import EDR

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ope_estimators.baseline.direct.dm_paper import DMPaper
-from ope_estimators.baseline.doubly_robust.cab import CAB
-from ope_estimators.baseline.weighting.beta_ipw import BetaIPW
+from ope_estimators.actions.direct.dm_paper import DMPaper
+from ope_estimators.actions.doubly_robust.cab import CAB
+from ope_estimators.actions.weighting.beta_ipw import BetaIPW
 from ope_estimators.tuning.slope import slope as right_slope
 from support import golden_log as golden
 from support import published_defects as published

@@ -9,9 +9,9 @@ from ope_bench import UnavailableError
 from ope_bench.contracts.plugins import Estimate
 from ope_environments.ranking.clicks import ClickModel
 from ope_environments.ranking.environment import Ranking
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipws import IPWS
 from ope_estimators.ranking.cascade_dr import CascadeDR
 from ope_estimators.ranking.iips import IIPS
 from ope_estimators.ranking.interpol import Interpol

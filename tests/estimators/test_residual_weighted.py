@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ope_bench import params
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
-from ope_estimators.baseline.weighting.ipw import ClippedWeights
-from ope_estimators.baseline.weighting.sg_ipw import ShrunkWeights
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.doubly_robust.residual_weighted import ResidualWeighted
+from ope_estimators.actions.weighting.ipw import ClippedWeights
+from ope_estimators.actions.weighting.sg_ipw import ShrunkWeights
 from support import tiny_worlds as tiny
 
 

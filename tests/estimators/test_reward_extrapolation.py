@@ -8,8 +8,8 @@ import pytest
 from ope_bench.base.errors import UnavailableError
 from ope_bench.contracts.view import Access
 from ope_environments.gaussian.gaussian import Gaussian
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipw_re import IPWRE
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipw_re import IPWRE
 from ope_estimators.nuisance.partial_expectation import probability_table
 from support import tiny_worlds as tiny
 

@@ -15,9 +15,9 @@ from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.policies import Softmax, Tabular
 from ope_bench.contracts.view import Access, View
 from ope_bench.testing.problems import GaussianPolicy
-from ope_estimators.baseline.direct.dm import DM
-from ope_estimators.baseline.direct.dm_star import DMStar
-from ope_estimators.baseline.doubly_robust.dr import DR
+from ope_estimators.actions.direct.dm import DM
+from ope_estimators.actions.direct.dm_star import DMStar
+from ope_estimators.actions.doubly_robust.dr import DR
 from ope_estimators.learning.learners import regressor
 from ope_estimators.learning.per_action import PENALTIES, OwnRegressor, PerActionRegressor
 from ope_estimators.nuisance.separate import SeparateRewardModel

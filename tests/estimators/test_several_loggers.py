@@ -9,8 +9,8 @@ from scipy.stats import norm
 from ope_bench import STANDARD_ERROR_WITHHELD, PositivityViolation, Problem
 from ope_bench.contracts.policies import Tabular
 from ope_environments.linear_bandit.environment import LinearBandit
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.weighting.ipw import IPW
 from ope_estimators.loggers.balanced_ipw import BalancedIPW
 from ope_estimators.loggers.multi_dr import MultiDR
 from ope_estimators.loggers.stabilized_dr import StabilizedDR

@@ -13,11 +13,11 @@ from ope_bench import STANDARD_ERROR_WITHHELD, Softmax, Tabular, problem_rows
 from ope_bench.base.errors import ParameterError, UnavailableError
 from ope_bench.contracts.data import Problem
 from ope_environments.gaussian.gaussian import Gaussian
-from ope_estimators.baseline.direct.dm import DM
-from ope_estimators.baseline.direct.dm_star_paper import DMStarPaper
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipws import IPWS
+from ope_estimators.actions.direct.dm import DM
+from ope_estimators.actions.direct.dm_star_paper import DMStarPaper
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipws import IPWS
 from ope_estimators.embedded.known.eipw import EIPW
 from ope_estimators.embedded.learned.mips import MIPS
 from ope_estimators.nuisance import action_smoothing, policy

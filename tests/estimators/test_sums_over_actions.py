@@ -21,14 +21,14 @@ from ope_bench.contracts.plugins import Estimator
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View, nuisance_key
 from ope_bench.testing.problems import problem as shipped_problem
-from ope_estimators.baseline.direct.dm import DM
-from ope_estimators.baseline.doubly_robust.cab import CAB
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.doubly_robust.dr_os import DROS
-from ope_estimators.baseline.doubly_robust.mrdr import MRDR
-from ope_estimators.baseline.doubly_robust.sndr import SNDR
-from ope_estimators.baseline.doubly_robust.switch import Switch
-from ope_estimators.baseline.doubly_robust.tmle import TMLE
+from ope_estimators.actions.direct.dm import DM
+from ope_estimators.actions.doubly_robust.cab import CAB
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.doubly_robust.dr_os import DROS
+from ope_estimators.actions.doubly_robust.mrdr import MRDR
+from ope_estimators.actions.doubly_robust.sndr import SNDR
+from ope_estimators.actions.doubly_robust.switch import Switch
+from ope_estimators.actions.doubly_robust.tmle import TMLE
 from ope_estimators.features.actions import ActionFeatures
 from ope_estimators.learning.pooled import PooledRegressor
 from ope_estimators.learning.trees import split_columns

@@ -14,19 +14,19 @@ from ope_bench import ParameterError, params
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache, View
 from ope_environments.saito.toy import SaitoToy
-from ope_estimators.baseline.doubly_robust.cab import CAB
-from ope_estimators.baseline.doubly_robust.dr_os import DROS
-from ope_estimators.baseline.doubly_robust.dr_ps import DRPS
-from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
-from ope_estimators.baseline.doubly_robust.sg_dr import SGDR
-from ope_estimators.baseline.doubly_robust.switch import Switch
-from ope_estimators.baseline.weighting.es_ipw import ESIPW
-from ope_estimators.baseline.weighting.ipw import IPW, ClippedWeights
-from ope_estimators.baseline.weighting.ipws import IPWS
-from ope_estimators.baseline.weighting.ix_ipw import IXIPW
-from ope_estimators.baseline.weighting.ls_ipw import LSIPW
-from ope_estimators.baseline.weighting.lse_ipw import LSEIPW
-from ope_estimators.baseline.weighting.sg_ipw import SGIPW
+from ope_estimators.actions.doubly_robust.cab import CAB
+from ope_estimators.actions.doubly_robust.dr_os import DROS
+from ope_estimators.actions.doubly_robust.dr_ps import DRPS
+from ope_estimators.actions.doubly_robust.residual_weighted import ResidualWeighted
+from ope_estimators.actions.doubly_robust.sg_dr import SGDR
+from ope_estimators.actions.doubly_robust.switch import Switch
+from ope_estimators.actions.weighting.es_ipw import ESIPW
+from ope_estimators.actions.weighting.ipw import IPW, ClippedWeights
+from ope_estimators.actions.weighting.ipws import IPWS
+from ope_estimators.actions.weighting.ix_ipw import IXIPW
+from ope_estimators.actions.weighting.ls_ipw import LSIPW
+from ope_estimators.actions.weighting.lse_ipw import LSEIPW
+from ope_estimators.actions.weighting.sg_ipw import SGIPW
 from ope_estimators.tuning.cross_validation import SPLITS, cross_validate, validation_risk
 from ope_estimators.tuning.estimated_mse import least_mse
 from ope_estimators.tuning.slope import slope

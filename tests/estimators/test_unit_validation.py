@@ -12,12 +12,12 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from ope_bench.base.errors import ParameterError
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ix_ipw import IXIPW
-from ope_estimators.baseline.weighting.ls_ipw import LSIPW
-from ope_estimators.baseline.weighting.lse_ipw import LSEIPW
-from ope_estimators.baseline.weighting.sg_ipw import SGIPW
-from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ix_ipw import IXIPW
+from ope_estimators.actions.weighting.ls_ipw import LSIPW
+from ope_estimators.actions.weighting.lse_ipw import LSEIPW
+from ope_estimators.actions.weighting.sg_ipw import SGIPW
+from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.learning.learners import fitted
 
 

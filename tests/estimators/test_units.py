@@ -17,11 +17,11 @@ from ope_bench.contracts.view import Access
 from ope_bench.plugins.registry import registry
 from ope_bench.statistics.weight_checks import unit_resamples
 from ope_environments.gaussian.gaussian_policy import GaussianPolicy
-from ope_estimators.baseline.doubly_robust import mrdr
-from ope_estimators.baseline.doubly_robust.dr import DR
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipws import IPWS
-from ope_estimators.baseline.weighting.weighted_mean import (
+from ope_estimators.actions.doubly_robust import mrdr
+from ope_estimators.actions.doubly_robust.dr import DR
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipws import IPWS
+from ope_estimators.actions.weighting.weighted_mean import (
     clipped,
     standard_error_of_sum,
     standard_errors,

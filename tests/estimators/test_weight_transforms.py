@@ -11,18 +11,18 @@ import pytest
 from ope_bench.base.errors import PositivityViolation
 from ope_bench.contracts.data import Problem
 from ope_environments.gaussian.gaussian import Gaussian
-from ope_estimators.baseline.weighting.beta_ipw import BetaIPW
-from ope_estimators.baseline.weighting.el_ipw import (
+from ope_estimators.actions.weighting.beta_ipw import BetaIPW
+from ope_estimators.actions.weighting.el_ipw import (
     ELIPW,
 )
-from ope_estimators.baseline.weighting.es_ipw import ESIPW
-from ope_estimators.baseline.weighting.ipw import IPW
-from ope_estimators.baseline.weighting.ipw_re import IPWRE
-from ope_estimators.baseline.weighting.ipws import IPWS
-from ope_estimators.baseline.weighting.ix_ipw import IXIPW
-from ope_estimators.baseline.weighting.ls_ipw import LSIPW
-from ope_estimators.baseline.weighting.lse_ipw import LSEIPW
-from ope_estimators.baseline.weighting.sg_ipw import SGIPW
+from ope_estimators.actions.weighting.es_ipw import ESIPW
+from ope_estimators.actions.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipw_re import IPWRE
+from ope_estimators.actions.weighting.ipws import IPWS
+from ope_estimators.actions.weighting.ix_ipw import IXIPW
+from ope_estimators.actions.weighting.ls_ipw import LSIPW
+from ope_estimators.actions.weighting.lse_ipw import LSEIPW
+from ope_estimators.actions.weighting.sg_ipw import SGIPW
 from ope_estimators.tuning.theory import shrinkage_by_theory
 from support import tiny_worlds as tiny
 

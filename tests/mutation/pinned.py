@@ -27,7 +27,7 @@ class Pinned:
 
 _EMBEDDED = f"{PACKAGE}/embedded"
 _RATIO = f"{PACKAGE}/density_ratio"
-_WEIGHTING = f"{PACKAGE}/baseline/weighting"
+_WEIGHTING = f"{PACKAGE}/actions/weighting"
 
 PINNED = (
     Pinned(

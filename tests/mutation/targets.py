@@ -54,14 +54,14 @@ TARGETS: dict[str, tuple[str, ...]] = {
         "tests/estimators/test_sums_over_actions.py",
         *_EDR,
     ),
-    f"{PACKAGE}/baseline/weighting/ipw_star.py": (
+    f"{PACKAGE}/actions/weighting/ipw_star.py": (
         _BRANCHES,
         _DEFAULTS,
-        "tests/estimators/test_baseline_samples_only.py",
+        "tests/estimators/test_actions_samples_only.py",
     ),
-    f"{PACKAGE}/baseline/weighting/weighted_mean.py": (
+    f"{PACKAGE}/actions/weighting/weighted_mean.py": (
         *_EDR,
-        "tests/estimators/test_baseline_weighting.py",
+        "tests/estimators/test_actions_weighting.py",
         "tests/estimators/test_row_weights.py",
         "tests/estimators/test_units.py",
     ),
@@ -182,7 +182,7 @@ _TESTS = "tests/estimators"
 _GOLDEN = f"{_TESTS}/test_golden_log.py"
 
 _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "baseline/weighting": (
+    "actions/weighting": (
         (_GOLDEN, f"{_TESTS}/test_weight_transforms.py", f"{_TESTS}/test_tuning.py", _DEFAULTS),
         (
             "action_weighting",
@@ -197,7 +197,7 @@ _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "sg_ipw",
         ),
     ),
-    "baseline/doubly_robust": (
+    "actions/doubly_robust": (
         (
             _GOLDEN,
             f"{_TESTS}/test_doubly_robust.py",
@@ -295,10 +295,10 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (f"{PACKAGE}/nuisance/action_smoothing.py", "", "1.0 -> 1.5"): (
         "any negative number is before all distances, and a factor of all S cancels in weights"
     ),
-    (f"{PACKAGE}/baseline/doubly_robust/tmle.py", "", "1e-14 -> 1.5e-14"): (
+    (f"{PACKAGE}/actions/doubly_robust/tmle.py", "", "1e-14 -> 1.5e-14"): (
         "where the search stops, below the rounding of the score"
     ),
-    (f"{PACKAGE}/baseline/weighting/action_weighting.py", "", "0.0 -> 1.0"): (
+    (f"{PACKAGE}/actions/weighting/action_weighting.py", "", "0.0 -> 1.0"): (
         "instead of an error that is missing for one unit alone, where no rule is asked"
     ),
     (f"{BENCH}/contracts/embeddings.py", "self._spare", "size // 4 -> size * 4"): (

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from ope_bench.contracts.data import Problem
-from ope_estimators.baseline.doubly_robust.cab import CAB
-from ope_estimators.baseline.doubly_robust.dr_os import DROS
-from ope_estimators.baseline.doubly_robust.dr_ps import DRPS
-from ope_estimators.baseline.doubly_robust.mrdr import MRDR
-from ope_estimators.baseline.doubly_robust.sg_dr import SGDR
-from ope_estimators.baseline.doubly_robust.sndr import SNDR
-from ope_estimators.baseline.doubly_robust.switch import Switch
-from ope_estimators.baseline.doubly_robust.switch_dr import SwitchDR
-from ope_estimators.baseline.doubly_robust.tmle import TMLE
+from ope_estimators.actions.doubly_robust.cab import CAB
+from ope_estimators.actions.doubly_robust.dr_os import DROS
+from ope_estimators.actions.doubly_robust.dr_ps import DRPS
+from ope_estimators.actions.doubly_robust.mrdr import MRDR
+from ope_estimators.actions.doubly_robust.sg_dr import SGDR
+from ope_estimators.actions.doubly_robust.sndr import SNDR
+from ope_estimators.actions.doubly_robust.switch import Switch
+from ope_estimators.actions.doubly_robust.switch_dr import SwitchDR
+from ope_estimators.actions.doubly_robust.tmle import TMLE
 from support import tiny_worlds as tiny
 
 MODEL: dict[str, Any] = {"regressor": "linear", "cross_fit": 3}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ope_estimators.baseline.doubly_robust.residual_weighted import ResidualWeighted
+from ope_estimators.actions.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.continuous.kernel_weighted import KernelWeighted
 
 __all__ = ["KernelDR"]

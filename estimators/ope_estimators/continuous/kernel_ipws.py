@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ope_bench import FloatArray, LinearScore
-from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.continuous.kernel_weighted import KernelWeighted
 
 __all__ = ["KernelIPWS"]

@@ -19,9 +19,9 @@ from ope_bench import (
     UnavailableError,
     View,
 )
-from ope_estimators.baseline.weighting.action_weighting import TransformedWeights
-from ope_estimators.baseline.weighting.weighted_mean import effective_units
-from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.actions.weighting.action_weighting import TransformedWeights
+from ope_estimators.actions.weighting.weighted_mean import effective_units
+from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.density_ratio.kernels import Kernel, profile, silverman
 from ope_estimators.tuning.slope import NORMAL_QUANTILE, slope
 

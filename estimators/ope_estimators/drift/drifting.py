@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ope_bench import FloatArray, ParameterError, View
-from ope_estimators.baseline.doubly_robust.dr import DR
+from ope_estimators.actions.doubly_robust.dr import DR
 
 __all__ = ["Drifting"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from annotated_types import Gt
 
 from ope_bench import Estimate, FloatArray, LinearEstimator, LinearScore, View
-from ope_estimators.baseline.weighting.weighted_mean import clipped, require_overlap
+from ope_estimators.actions.weighting.weighted_mean import clipped, require_overlap
 
 __all__ = ["EmbeddingWeighting"]
 

@@ -18,7 +18,7 @@ from ope_bench import (
     View,
     standard_error,
 )
-from ope_estimators.baseline.doubly_robust.dr import DR
+from ope_estimators.actions.doubly_robust.dr import DR
 from ope_estimators.features.pairs import PairFeatures
 from ope_estimators.learning import learners
 from ope_estimators.learning.folds import logged_folds

@@ -11,9 +11,9 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import Access, FloatArray, IntArray, LinearScore, ParameterError, View
-from ope_estimators.baseline.weighting.action_weighting import ActionWeighting
-from ope_estimators.baseline.weighting.weighted_mean import never_logged
-from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.actions.weighting.action_weighting import ActionWeighting
+from ope_estimators.actions.weighting.weighted_mean import never_logged
+from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 
 __all__ = ["Examined", "ListWeighted", "slots_of"]
 

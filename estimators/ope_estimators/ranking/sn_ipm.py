@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ope_bench import Estimate, FloatArray, LinearScore, View, standard_error
-from ope_estimators.baseline.weighting.action_weighting import ActionWeighting
-from ope_estimators.baseline.weighting.weighted_rows import WeightedRows
+from ope_estimators.actions.weighting.action_weighting import ActionWeighting
+from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.ranking.list_weighted import by_slot
 
 __all__ = ["SNIPM"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ope_bench import DrawnRows, FloatArray, IntArray, View
-from ope_estimators.baseline.weighting.weighted_mean import effective_units
+from ope_estimators.actions.weighting.weighted_mean import effective_units
 from ope_estimators.selection.candidates import Candidate
 
 __all__ = ["LEAST_UNITS", "Spread", "covariance", "mean_of_terms", "resample", "target_units"]

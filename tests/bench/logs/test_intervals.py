@@ -25,7 +25,7 @@ from ope_bench.logs.problem import normal_interval
 from ope_bench.statistics.weight_checks import (
     RARE_WEIGHTS,
 )
-from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipw import IPW
 from support.small_logs import discrete, frame_of, items_of, log_of, log_of_columns, table_of
 
 TABLE = Path(ope_bench.logs.estimation.__file__).with_name("interval_choice.json")

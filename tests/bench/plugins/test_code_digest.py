@@ -211,7 +211,7 @@ def test_digests_of_the_same_classes_agree_between_processes():
 def test_an_edited_data_file_changes_the_answer_digest(tmp_path):
     from ope_bench.plugins.spec import result_digest
     from ope_environments.multiclass.environment import Multiclass
-    from ope_estimators.baseline.weighting.ipw import IPW
+    from ope_estimators.actions.weighting.ipw import IPW
 
     table = tmp_path / "table.csv"
     table.write_text("a,label\n1,x\n", encoding="utf-8")
@@ -226,7 +226,7 @@ def test_an_edited_data_file_changes_the_answer_digest(tmp_path):
 def test_the_digest_covers_a_learner_that_a_parameter_names(tmp_path, monkeypatch):
     """A class of a package, by its module; a function of a file, by the file."""
     from ope_environments.saito.toy import SaitoToy
-    from ope_estimators.baseline.direct.dm import DM
+    from ope_estimators.actions.direct.dm import DM
 
     source = "class Tree:\n    def fit(self, x, y): ...\n    def predict(self, x): ...\n"
     (tmp_path / "acme_learner.py").write_text(source)

@@ -30,7 +30,7 @@ from pathlib import Path
 from ope_bench.plugins import spec
 from ope_bench.plugins.registry import registry
 from ope_environments.saito.toy import SaitoToy
-from ope_estimators.baseline.weighting.ipw import IPW
+from ope_estimators.actions.weighting.ipw import IPW
 target, files = json.load(sys.stdin)
 if ".py:" in target:
     cls = registry().find("estimator", target).cls

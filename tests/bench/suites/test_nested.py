@@ -14,8 +14,8 @@ from ope_bench.suites.manifest import Shard, plan, specs_of
 from ope_bench.suites.suite import adhoc, read_suite, selector_of
 from ope_bench.testing.problems import Given
 from ope_bench.trials.record import Trial
-from ope_estimators.baseline.weighting.ipws import IPWS
-from ope_estimators.baseline.weighting.sg_ipw import SGIPW
+from ope_estimators.actions.weighting.ipws import IPWS
+from ope_estimators.actions.weighting.sg_ipw import SGIPW
 from ope_estimators.selection.select import Select
 
 WRITTEN = "select[candidates=[ipws, 'sg-ipw[normalize=true]'],by=slope]"

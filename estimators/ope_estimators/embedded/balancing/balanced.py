@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from ope_bench import Diagnostic, Estimate, Estimator, Nuisance, View
-from ope_estimators.baseline.weighting.weighted_mean import self_normalized_mean
+from ope_estimators.actions.weighting.weighted_mean import self_normalized_mean
 from ope_estimators.density_ratio.sample_weights import SampleWeights
 
 __all__ = ["Balanced"]

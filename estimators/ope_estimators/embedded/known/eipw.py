@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ope_bench import Access, DataError, FloatArray, View
-from ope_estimators.baseline.weighting.intervals import Intervals
+from ope_estimators.actions.weighting.intervals import Intervals
 from ope_estimators.embedded.embedding_weighting import EmbeddingWeighting
 
 __all__ = ["EIPW"]

@@ -13,8 +13,8 @@ from ope_bench import (
     Estimate,
     View,
 )
-from ope_estimators.baseline.weighting.intervals import Intervals
-from ope_estimators.baseline.weighting.weighted_mean import standard_error_of_sum
+from ope_estimators.actions.weighting.intervals import Intervals
+from ope_estimators.actions.weighting.weighted_mean import standard_error_of_sum
 from ope_estimators.density_ratio.ratio import Ratio, RatioModel
 from ope_estimators.embedded.learned.ratio_based import RatioBased
 from ope_estimators.embedded.learned.second_models import (

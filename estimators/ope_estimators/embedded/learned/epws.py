@@ -8,7 +8,7 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import BatchedNuisance, Diagnostic, Estimate, PositivityViolation, View
-from ope_estimators.baseline.weighting.weighted_mean import self_normalized_mean
+from ope_estimators.actions.weighting.weighted_mean import self_normalized_mean
 from ope_estimators.density_ratio.kernels import Bandwidth, Kernel, bandwidth_of
 from ope_estimators.density_ratio.pairing import pair_kernel, paired_rows
 from ope_estimators.density_ratio.smoothed import smoothed_ratio

@@ -23,7 +23,7 @@ from ope_bench import (
     row_chunks,
     standard_error,
 )
-from ope_estimators.baseline.weighting.weighted_mean import clipped
+from ope_estimators.actions.weighting.weighted_mean import clipped
 from ope_estimators.learning import learners
 from ope_estimators.nuisance.action_clusters import require_actions
 from ope_estimators.nuisance.classifier_based import ClassifierBased
