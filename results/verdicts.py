@@ -122,9 +122,9 @@ def _drawn(number: int, faulty: bool) -> tuple[Problem, dict[str, Any]]:
     return problem, dict(environment.examine(problem, cast("Any", None)))
 
 
-def _environment(number: int, **dials: Any) -> Damaged:
+def _environment(number: int, **faults: Any) -> Damaged:
     given = f"population[world={number},priors=2,known=policy,target_form=probabilities]"
-    return Damaged(given, priors=2, **dials)
+    return Damaged(given, priors=2, **faults)
 
 
 def _streams(number: int) -> dict[str, np.random.Generator]:
@@ -218,7 +218,7 @@ def values(number: int, changes: Mapping[str, Any]) -> dict[str, float]:
     Parameters
     ----------
     number : of the world.
-    changes : dials of `damaged` that change the logger, `LOGGER_FAULTS`.
+    changes : faults of `damaged` that change the logger, `LOGGER_FAULTS`.
     """
     rngs = _streams(number)
     problem, truth = _environment(number).sample(**rngs)

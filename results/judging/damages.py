@@ -14,11 +14,11 @@ from judging.committed import labels_of
 from judging.page import opening, table
 from judging.trials import NORMAL_95, ends_of, rows_of
 from ope_bench.contracts.arrays import FloatArray
-from ope_environments.damaged.priors import CHANCES
+from ope_environments.damaged.faults import DAMAGES
 
 RESAMPLES = 2000
 CLEAN = ("clean", "")
-DIALS = tuple(name for name in CHANCES if name != "propensity")
+NAMES = tuple(name for name in DAMAGES if name != "propensity")
 WEAKER_ABOVE = (
     "propensity: rounded",
     "propensity: monte-carlo",
@@ -39,14 +39,15 @@ Cells = Mapping[str, Mapping[Fault, Mapping[str, list[dict[str, Any]]]]]
 
 
 def fault_of(params: Mapping[str, Any], clean: Mapping[str, Any]) -> Fault:
-    """Return what is wrong with a setting's logs: the only dial that differs from clean logs."""
+    """Return what is wrong with a setting's logs: the only fault that differs from clean logs."""
     if params["propensity"] is not None:
         strength = "" if params["strength"] is None else f"{params['strength']:g}"
         return f"propensity: {params['propensity']}", strength
-    for dial in DIALS:
-        if params[dial] != clean[dial]:
+    for name in NAMES:
+        # Trials of before a fault joined do not tell it.
+        if params.get(name) != clean.get(name):
             beside = ", named" if params["named"] else ", weighted" if params["weighted"] else ""
-            return f"{dial}{beside}", f"{params[dial]:g}"
+            return f"{name}{beside}", f"{params[name]:g}"
     return CLEAN
 
 
@@ -113,7 +114,7 @@ def _severity(fault: Fault) -> tuple[int, str, float]:
     """Sort clean logs first, then propensities, then other faults; the mildest first."""
     name, strength = fault
     kind = name.partition(",")[0]
-    place = 0 if fault == CLEAN else 1 if name.startswith("propensity") else 2 + DIALS.index(kind)
+    place = 0 if fault == CLEAN else 1 if name.startswith("propensity") else 2 + NAMES.index(kind)
     number = float(strength or 0)
     return place, name, -number if kind in WEAKER_ABOVE else number
 

@@ -134,9 +134,9 @@ def _settings(
 
 
 def _weighted(params: Mapping[str, Any]) -> bool:
-    from ope_environments.damaged.priors import drawn_damages
+    from ope_environments.damaged.faults import drawn_faults
 
-    return bool(drawn_damages(params["environment"]).get("weighted"))
+    return bool(drawn_faults(params["environment"]).get("weighted"))
 
 
 def _source(environment: str, params: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Damaged logs: each dial against its definition, and worlds that stay what they are."""
+"""Damaged logs: each fault against its definition, and worlds that stay what they are."""
 
 import math
 from dataclasses import replace
@@ -22,7 +22,7 @@ from ope_bench.trials.record import Trial
 from ope_bench.trials.sealing import Seal
 from ope_environments.damaged import logged_rows
 from ope_environments.damaged.environment import Damaged
-from ope_environments.damaged.priors import CHANCES, MOST, SECOND_CHANCES, drawn_damages
+from ope_environments.damaged.faults import DAMAGES, MOST, chances, drawn_faults
 
 ARRAYS = ("context", "action", "embedding", "reward", "propensity", "target_action", "unit")
 TOY = "saito-toy[n_actions=10,n_samples=2000]"
@@ -37,7 +37,7 @@ def drawn(environment=TOY, seed=0, **params):
     )
 
 
-def test_without_a_dial_the_logs_are_those_of_the_environment():
+def test_without_a_fault_the_logs_are_those_of_the_environment():
     for text in (TOY, "multiclass", "population[world=5]", "randomized", "saito-mips"):
         made = Damaged(text)
         rngs = [
@@ -535,12 +535,12 @@ DRAWN = [f"population[world={world},known=policy]" for world in range(2000)]
 
 
 def test_drawn_faults_come_as_often_as_their_priors_say():
-    every = [drawn_damages(one) for one in DRAWN]
+    every = [drawn_faults(one) for one in DRAWN]
     known = {"named", "weighted", "strength", "known"}
     assert {len(one.keys() - known - {"propensity"}) for one in every} == set(range(MOST + 1))
-    # P(a dial | at least one), of which at most three are kept.
-    none = np.prod([1 - chance for chance in CHANCES.values()])
-    for name, chance in CHANCES.items():
+    # P(a fault | at least one), of which at most three are kept.
+    none = np.prod([1 - chance for chance in chances(1).values()])
+    for name, chance in chances(1).items():
         if name == "propensity":
             continue
         seen = sum(
@@ -550,32 +550,44 @@ def test_drawn_faults_come_as_often_as_their_priors_say():
         assert 0.85 * expected < seen < 1.1 * expected
     missing = sum(one.get("propensity") == "missing" for one in every)
     assert missing == pytest.approx(300, abs=60)
-    assert drawn_damages("a") == drawn_damages("a") != drawn_damages("b")
+    assert drawn_faults("a") == drawn_faults("a") != drawn_faults("b")
 
 
 def test_the_second_priors_have_the_new_faults_too():
-    every = [drawn_damages(one, priors=2) for one in DRAWN]
-    none = np.prod([1 - chance for chance in SECOND_CHANCES.values()])
+    every = [drawn_faults(one, priors=2) for one in DRAWN]
+    none = np.prod([1 - chance for chance in chances(2).values()])
     for name in ("exploration", "jitter", "late", "support", "duplicates"):
         seen = sum(name in one for one in every)
-        expected = 2000 * SECOND_CHANCES[name] / (1 - none)
+        expected = 2000 * DAMAGES[name].chance / (1 - none)
         assert 0.7 * expected < seen < 1.05 * expected
     assert all(0 <= one.get("exploration", 0) <= 0.05 for one in every)
     made = Damaged("population[known=policy,n_samples=400,world=7]", drawn=True, priors=2)
     assert not made._as_drawn._by_first_priors
 
 
-def test_drawn_dials_are_those_given_by_hand_and_told():
+def test_drawn_faults_are_those_given_by_hand_and_told():
     made = Damaged("population[world=151,known=policy,n_samples=300]", drawn=True)
     text = str(made.environment)
-    dials = drawn_damages(text)
+    faults = drawn_faults(text)
     rngs = [{f"{name}_rng": stream(name) for name in ("world", "logged", "target")} for _ in "ab"]
     one, truth = made.sample(**rngs[0])
-    other, same = Damaged(text, **dials).sample(**rngs[1])
+    other, same = Damaged(text, **faults).sample(**rngs[1])
     assert truth == same
     for name in ("context", "action", "reward"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     facts = made.examine(one, None)
-    assert facts["damages"] == len(Damaged(text, **dials)._on)
+    assert facts["damages"] == len(Damaged(text, **faults)._on)
     known = "samples" if one.propensity is None else "propensity"
     assert facts["world_known"] == ("policy" if one.logging_policy is not None else known)
+
+
+def test_every_fault_is_a_parameter_with_a_line_and_one_place():
+    """And says what it does, so that no list of names stands beside `DAMAGES`."""
+    assert sorted(one.place for one in DAMAGES.values()) == list(range(1, len(DAMAGES) + 1))
+    for name, damage in DAMAGES.items():
+        assert name in Damaged(TOY).get_params(deep=False)
+        assert f"\n    {name}  " in Damaged.__doc__
+        assert (damage.keeps is None) != (damage.changes is None)
+    in_order = sorted(DAMAGES, key=lambda name: DAMAGES[name].place)
+    text = " ".join(Damaged.__doc__.split())
+    assert f"The order of faults is {', '.join(in_order)};" in text

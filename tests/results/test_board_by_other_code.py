@@ -93,9 +93,9 @@ def ratios():
 
 
 def weighted(text):
-    from ope_environments.damaged.priors import drawn_damages
+    from ope_environments.damaged.faults import drawn_faults
 
-    damages = drawn_damages(json.loads(text)["environment"])
+    damages = drawn_faults(json.loads(text)["environment"])
     return "retention" in damages and damages.get("weighted")
 
 

@@ -1,1 +1,1 @@
-"""What is wrong with real logs, as dials on any environment."""
+"""What is wrong with real logs, as faults of any environment."""

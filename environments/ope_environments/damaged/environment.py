@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -21,24 +20,10 @@ from ope_bench import (
     wrapped_environment,
 )
 from ope_environments.damaged import logged_rows
-from ope_environments.damaged.logged_propensities import STRENGTHS, Propensities, logged_propensity
-from ope_environments.damaged.priors import drawn_damages
+from ope_environments.damaged.faults import DAMAGES, drawn_faults
+from ope_environments.damaged.logged_propensities import Propensities, without_policy
 
 __all__ = ["Damaged"]
-
-_DIALS = (
-    "propensity",
-    "support",
-    "exploration",
-    "drift",
-    "users",
-    "duplicates",
-    "jitter",
-    "retention",
-    "confounding",
-    "delay",
-    "late",
-)
 
 _REMOVED = "damage_removed"
 """Attribute of a problem: the target's mass, of what the logger played, that `support` removed.
@@ -50,12 +35,12 @@ It is no field of problems. Copies by pickle, as sealed data are, keep it.
 class Damaged(Environment):
     """Logs of another environment, with one or several of the faults that real logs have.
 
-    The truth is that of the undamaged world. With all dials off the data are those of the other
+    The truth is that of the undamaged world. Without faults the data are those of the other
     environment, bit for bit; streams of seeds are always its own, so that damaged and clean trials
-    share worlds, and most dials their rows too.
+    share worlds, and with most faults their rows too.
 
     =============  ==========================================================================
-    dial           the log
+    fault          the log
     =============  ==========================================================================
     propensity     says a wrong one: see below. The logging policy is then unknown
     support        never holds actions that have this share of the target policy's mass: some
@@ -90,7 +75,7 @@ class Damaged(Environment):
 
     Truth
     -----
-    That of the wrapped environment. What a dial does to the distribution of rows is exact: rows
+    That of the wrapped environment. What a fault does to the distribution of rows is exact: rows
     are drawn from as many logs of the world as are needed and accepted by chance, with contexts as
     before (``support``, ``exploration``, ``confounding``). The mass that ``support`` removed, over
     the log's contexts, is stored with trials as ``damage_removed``; gaps that the logger had
@@ -105,8 +90,8 @@ class Damaged(Environment):
     leaves the logger 5 % of its decisions in every context, so that a rule keeps its action and
     loses others; where its share cannot be had, the data set is refused. It is exact over the
     contexts of the first log, not over those of each log: ``damage_removed`` tells it of few
-    users, or of loggers that learn with ``exploration``, whose rule differs from log to log. Dials
-    apply in the order confounding, exploration, support, retention, users, drift, delay, late,
+    users, or of loggers that learn with ``exploration``, whose rule differs from log to log. The
+    order of faults is confounding, exploration, support, retention, users, drift, delay, late,
     duplicates, jitter, propensity; rows are in the order of time.
 
     Parameters
@@ -115,11 +100,11 @@ class Damaged(Environment):
     n_samples : number of logged rows; None for that of the environment.
     propensity, strength : kind of error and how strong it is; None for the table's.
     support, exploration, drift, users, duplicates, jitter, retention, confounding, delay, late :
-        dials, off by default.
+        faults, off by default.
     named : the log says of which user each row is.
     weighted : the log says for how many rows each of its rows stands, `Problem.row_weight`.
     known : what the log shows of the logging policy; None for what the other environment shows.
-    drawn : dials and ``known`` are drawn from priors, from the name of the other environment, and
+    drawn : faults and ``known`` are drawn from priors, from the name of the other environment, and
         those given here are not read: one to three faults. Propensities are wrong in 25 % of the
         draws; users have several rows in 20 %; support is missing, rewards drift or a cause is
         hidden in 15 % each; duplicates, retention and delay have 12 % each.
@@ -194,11 +179,11 @@ class Damaged(Environment):
         return self._wrapped.origin_note
 
     def examine(self, problem: Problem, estimate: Estimate) -> Mapping[str, Diagnostic]:
-        """Return the facts of the wrapped environment and the dials that are on."""
+        """Return the facts of the wrapped environment and the faults that are on."""
         if self.drawn:
             return self._as_drawn.examine(problem, estimate)
-        dials = {f"damage_{name}": getattr(self, name) for name in self._on}
-        facts = {**self._wrapped.examine(problem, estimate), "damages": len(dials), **dials}
+        faults = {f"damage_{name}": getattr(self, name) for name in self._on}
+        facts = {**self._wrapped.examine(problem, estimate), "damages": len(faults), **faults}
         if (removed := getattr(problem, _REMOVED, None)) is not None:
             facts[_REMOVED] = removed
         if "world_known" in facts and self.known is not None:
@@ -246,71 +231,40 @@ class Damaged(Environment):
         world_rng: np.random.Generator,
         rng: np.random.Generator,
     ) -> Problem:
-        on, n = self._on, len(problem.reward)
-        support: logged_rows.Unsupported | None = None
-        changes: list[logged_rows.Accept] = []
-        if "confounding" in on:
-            changes.append(logged_rows.confounded(self.confounding, value, world_rng))
-        if "exploration" in on:
-            changes.append(logged_rows.ruled(self.exploration, world_rng))
-        if "support" in on:
-            support = logged_rows.Unsupported(self.support, world_rng, whole=self._by_first_priors)
-            changes.append(support)
-        if "retention" in on:
-            changes.append(logged_rows.retained(self.retention, self.weighted))
+        on = sorted((DAMAGES[name] for name in self._on), key=lambda one: one.place)
+        n, whole = len(problem.reward), self._by_first_priors
+        given = {**self.get_params(deep=False), "rows": n, "value": value, "whole": whole}
+        keeps = [one.keeps(given, world_rng) for one in on if one.keeps]
         users = self.users > 1
-        if changes or users:
+        if keeps or users:
             candidates = n * logged_rows.CANDIDATES if users else n
-            if users and not self._by_first_priors:
+            if users and not whole:
                 candidates = -(-candidates // self.users) * self.users
-            problem = logged_rows.accepted(logs, candidates, changes, rng)
-        if users:
-            problem = logged_rows.grouped(problem, n, self.users, self.named, rng)
-        reward = logged_rows.drifted(problem, self.drift, rng) if self.drift else problem.reward
-        if self.delay:
-            problem, reward = logged_rows.delayed(problem, reward, self.delay)
-        if self.late:
-            problem, reward = logged_rows.arriving(problem, reward, self.late, rng)
-        problem = replace(problem, reward=reward)
-        if self.duplicates:
-            problem = logged_rows.copied(problem, self.duplicates, rng)
-        removed = None if support is None else support.removed(problem)
-        if self.jitter:
-            problem = logged_rows.nearly_copied(problem, self.jitter, world_rng, rng)
-        shown = self._shown(problem, world_rng, rng)
+            problem = logged_rows.accepted(logs, candidates, keeps, rng)
+        removed = None
+        for written in (False, True):
+            for one in on:
+                if one.changes and one.written == written:
+                    problem = one.changes(problem, given, world_rng, rng)
+            for keep in keeps:
+                if not written and isinstance(keep, logged_rows.Unsupported):
+                    removed = keep.removed(problem)
+        if self.known is not None:
+            problem = without_policy(problem)
         if removed is not None:
-            vars(shown)[_REMOVED] = removed
-        return shown
-
-    def _shown(
-        self, problem: Problem, world_rng: np.random.Generator, rng: np.random.Generator
-    ) -> Problem:
-        """Return the problem with what the log says of the logging policy."""
-        reasons = dict(problem.unavailable)
-        propensity = problem.propensity
-        if self.propensity is not None:
-            strength = STRENGTHS.get(self.propensity, 0.0)
-            strength = strength if self.strength is None else self.strength
-            propensity = logged_propensity(
-                self.propensity, strength, problem, world_rng=world_rng, logged_rng=rng
-            )
-            if propensity is None:
-                reasons["propensity"] = "these damaged logs hold no propensities"
-        elif self.known is None:
-            return problem
-        reasons["logging_policy"] = "these damaged logs do not hold the whole logging policy"
-        return replace(problem, propensity=propensity, logging_policy=None, unavailable=reasons)
+            vars(problem)[_REMOVED] = removed
+        return problem
 
     @cached_property
     def _as_drawn(self) -> Damaged:
-        """This environment with its drawn dials given."""
-        dials = drawn_damages(str(self.environment), self.suite_salt, self.priors)
-        drawn = Damaged(self.environment, n_samples=self.n_samples, **dials)
+        """This environment with its drawn faults given."""
+        faults = drawn_faults(str(self.environment), self.suite_salt, self.priors)
+        drawn = Damaged(self.environment, n_samples=self.n_samples, **faults)
         drawn.suite_salt = self.suite_salt
         drawn._by_first_priors = self.priors == 1
         return drawn
 
     @property
     def _on(self) -> tuple[str, ...]:
-        """Names of the dials that are on."""
-        return tuple(name for name in _DIALS if getattr(self, name) != getattr(type(self), name))
+        """Names of the faults that are on."""
+        return tuple(name for name in DAMAGES if getattr(self, name) != getattr(type(self), name))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
 from ope_bench import DiscretePolicy, FloatArray, Problem, UnavailableError
 
-__all__ = ["STRENGTHS", "ChangedPolicy", "Propensities", "logged_propensity"]
+__all__ = ["ChangedPolicy", "Propensities", "without_policy", "written_propensities"]
 
 Propensities = Literal[
     "items",
@@ -54,6 +55,36 @@ class ChangedPolicy(DiscretePolicy):
         changed = self._change(self._policy.table(context))
         normalized: FloatArray = changed / changed.sum(axis=1, keepdims=True)
         return normalized
+
+
+def written_propensities(
+    problem: Problem,
+    kind: Propensities,
+    strength: float | None,
+    *,
+    world_rng: np.random.Generator,
+    logged_rng: np.random.Generator,
+) -> Problem:
+    """Return the problem with what the log says instead of the propensities, without the policy.
+
+    Parameters
+    ----------
+    problem, kind, world_rng, logged_rng : as of `logged_propensity`.
+    strength : None for that of `STRENGTHS`.
+    """
+    strength = STRENGTHS.get(kind, 0.0) if strength is None else strength
+    found = logged_propensity(kind, strength, problem, world_rng=world_rng, logged_rng=logged_rng)
+    reasons = dict(problem.unavailable)
+    if found is None:
+        reasons["propensity"] = "these damaged logs hold no propensities"
+    return without_policy(problem, propensity=found, unavailable=reasons)
+
+
+def without_policy(problem: Problem, **changes: Any) -> Problem:
+    """Return the problem without its whole logging policy, and with other changes."""
+    reasons = dict(changes.pop("unavailable", problem.unavailable))
+    reasons["logging_policy"] = "these damaged logs do not hold the whole logging policy"
+    return replace(problem, logging_policy=None, unavailable=reasons, **changes)
 
 
 def logged_propensity(

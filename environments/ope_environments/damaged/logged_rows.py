@@ -45,7 +45,7 @@ Accept = Callable[[Problem, np.random.Generator], tuple[Problem, npt.NDArray[np.
 """f(log, rng) -> (the log changed, its rows that are kept (n,))."""
 
 MOST_LOGS = 200
-"""Logs that are drawn for one; where they do not fill it, the dials are too strong."""
+"""Logs that are drawn for one; where they do not fill it, the faults are too strong."""
 
 FIRST_LOGS = 10
 """Logs that tell whether `MOST_LOGS` have half of the rows, at least."""
@@ -106,9 +106,7 @@ def accepted(
             break
         hopeless = number == FIRST_LOGS and 2 * found * MOST_LOGS < n * FIRST_LOGS
         if number == MOST_LOGS or hopeless:
-            msg = (
-                f"{number} logs of the environment have {found} of {n} rows left; weaken the dials"
-            )
+            msg = f"{number} logs of the environment have {found} of {n} rows left: weaken faults"
             raise UnavailableError(msg)
         problem = next(logs)
     rows = {name: np.concatenate([one[name] for one in kept])[:n] for name in kept[0]}
@@ -548,50 +546,46 @@ def _with_copies(
     return problem_rows(problem, rows, target, **changes), np.diff(rows, prepend=-1) == 0
 
 
-def drifted(problem: Problem, share: float, rng: np.random.Generator) -> FloatArray:
-    """Return rewards whose mean grows with time, by a share of their deviation at the end: (n,).
+def drifted(problem: Problem, share: float, rng: np.random.Generator) -> Problem:
+    """Return the problem with rewards that grow with time, at the end by a share of their spread.
 
     Rewards in a known range are replaced by its upper end with the probability that does this.
     """
     reward = problem.reward
     shift = share * reward.std() * np.arange(len(reward)) / max(1, len(reward) - 1)
     if problem.reward_range is None:
-        moved: FloatArray = reward + shift
-        return moved
+        return replace(problem, reward=reward + shift)
     high = problem.reward_range[1]
     room = high - reward.mean()
     if room <= 0:
-        return reward
-    return np.where(rng.random(len(reward)) * room < shift, high, reward)
+        return problem
+    moved = np.where(rng.random(len(reward)) * room < shift, high, reward)
+    return replace(problem, reward=moved)
 
 
-def delayed(problem: Problem, reward: FloatArray, share: float) -> tuple[Problem, FloatArray]:
-    """Return the problem and rewards that are 0 in a share of the last rows."""
-    n = len(reward)
-    return _nothing_at(problem, reward, np.arange(n) >= n - round(share * n))
+def delayed(problem: Problem, share: float) -> Problem:
+    """Return the problem with rewards that are 0 in a share of the last rows."""
+    n = len(problem.reward)
+    return _nothing_at(problem, np.arange(n) >= n - round(share * n))
 
 
-def _nothing_at(
-    problem: Problem, reward: FloatArray, late: npt.NDArray[np.bool_]
-) -> tuple[Problem, FloatArray]:
-    if problem.reward_range is not None:
-        low, high = problem.reward_range
-        problem = replace(problem, reward_range=(min(low, 0.0), max(high, 0.0)))
-    return problem, np.where(late, 0.0, reward)
+def _nothing_at(problem: Problem, late: npt.NDArray[np.bool_]) -> Problem:
+    limits = problem.reward_range
+    if limits is not None:
+        limits = min(limits[0], 0.0), max(limits[1], 0.0)
+    return replace(problem, reward=np.where(late, 0.0, problem.reward), reward_range=limits)
 
 
-def arriving(
-    problem: Problem, reward: FloatArray, share: float, rng: np.random.Generator
-) -> tuple[Problem, FloatArray]:
-    """Return the problem and rewards that are 0 where they have not arrived by the end of the log.
+def arriving(problem: Problem, share: float, rng: np.random.Generator) -> Problem:
+    """Return the problem with rewards that are 0 where they come after the end of the log.
 
     Parameters
     ----------
     share : mean of the exponential time to a reward, as a share of the log's time.
     """
-    n = len(reward)
+    n = len(problem.reward)
     left = 1.0 - (np.arange(n) + 0.5) / n
-    return _nothing_at(problem, reward, rng.exponential(share, n) > left)
+    return _nothing_at(problem, rng.exponential(share, n) > left)
 
 
 def nearly_copied(
@@ -647,8 +641,8 @@ def _probability(policy: DiscretePolicy, problem: Problem) -> FloatArray:
     return np.maximum(found, np.finfo(np.float64).tiny)
 
 
-def _logging_policy(problem: Problem, dial: str) -> DiscretePolicy:
+def _logging_policy(problem: Problem, fault: str) -> DiscretePolicy:
     if not isinstance(problem.logging_policy, DiscretePolicy):
-        msg = f"{dial} needs the whole logging policy of discrete actions, which is not known"
+        msg = f"{fault} needs the whole logging policy of discrete actions, which is not known"
         raise UnavailableError(msg)
     return problem.logging_policy
