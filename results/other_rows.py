@@ -25,7 +25,7 @@ from ope_bench.trials.trial import build
 from ope_environments.drawn_worlds.environment import DrawnWorlds
 from ope_environments.populations.design import Design
 from ope_environments.populations.linear_reward import fit_ridge
-from ope_environments.randomized.trial import Trial
+from ope_environments.randomized.trial import RandomizedTrial
 
 RESULTS = Path(__file__).resolve().parent
 FOLDERS = ("field-trials", "field-trials-again")
@@ -36,7 +36,7 @@ ROWS = 20_000
 """Rows of which the noise share of a drawn world is taken."""
 
 
-def facts_of(trial: Trial) -> dict[str, float]:
+def facts_of(trial: RandomizedTrial) -> dict[str, float]:
     """Return what a trial is like.
 
     The noise share is the mean square that a ridge regression for each arm, fitted on every other

@@ -22,8 +22,8 @@ from ope_bench.contracts.view import FitCache
 from ope_bench.plugins.spec import resolve
 from ope_bench.trials.trial import build
 from ope_environments.drawn_worlds.environment import DrawnWorlds
-from ope_environments.randomized.trial import Trial
-from ope_environments.randomized.world import Target, make_world
+from ope_environments.randomized.trial import RandomizedTrial
+from ope_environments.randomized.world import TargetRule, make_world
 
 PATH = Path(__file__).resolve().parent / "field-trials" / "yardsticks.json"
 WORLDS = range(9_001, 9_101)
@@ -42,7 +42,7 @@ ENTRANTS = (
 YARDSTICKS = "exact value", "rows that the log leaves", "all rows"
 
 
-def made_trial(number: int) -> tuple[Trial, DrawnWorlds]:
+def made_trial(number: int) -> tuple[RandomizedTrial, DrawnWorlds]:
     """Return a trial on rows of a drawn world, and the world."""
     rng = stream("yardsticks", number)
     arms = int(rng.integers(ARMS[0], ARMS[1] + 1))
@@ -51,7 +51,7 @@ def made_trial(number: int) -> tuple[Trial, DrawnWorlds]:
     population = world._drawn().population
     row = rng.integers(len(population.context), size=rows)
     arm = rng.integers(arms, size=rows)
-    trial = Trial(
+    trial = RandomizedTrial(
         context=population.context[row],
         columns=population.schema.context,
         arm=arm,
@@ -91,7 +91,7 @@ def scores(number: int) -> FloatArray:
             errors = []
             for replicate in range(REPLICATES):
                 seed = DataSeed("randomized", number, replicate)
-                world = make_world(trial, Target(name, None, 0.1), 1.0, toward, seed.world())
+                world = make_world(trial, TargetRule(name, None, 0.1), 1.0, toward, seed.world())
                 problem, truth = world.sample(
                     MOST_LOGGED,
                     logged_rng=seed.logged(),

@@ -11,14 +11,14 @@ from ope_bench.contracts.policies import EpsilonGreedy, Softmax, Tabular, Unifor
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache
 from ope_environments.saito.mips import SaitoMIPS
-from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore, LinearSoftmax
+from ope_environments.synthetic.linear_score import ActionScore, LinearGreedy, LinearSoftmax
 from ope_estimators.actions.weighting.ipw import IPW
 from ope_estimators.actions.weighting.ipws import IPWS
 from ope_estimators.embedded.known.eipw import EIPW
 
 ROWS, ACTIONS = 10_000, 1_000
 RNG = np.random.default_rng(0)
-SCORE = LinearScore(RNG.normal(size=(11, ACTIONS)))
+SCORE = ActionScore(RNG.normal(size=(11, ACTIONS)))
 
 POLICIES = {
     "uniform": Uniform(ACTIONS),

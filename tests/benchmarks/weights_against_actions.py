@@ -22,7 +22,7 @@ from ope_bench.contracts.data import Problem
 from ope_bench.contracts.policies import Tabular
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import FitCache, View
-from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore
+from ope_environments.synthetic.linear_score import ActionScore, LinearGreedy
 from ope_estimators.actions.weighting.ipw import IPW
 from ope_estimators.actions.weighting.ipws import IPWS
 
@@ -37,7 +37,7 @@ def problem_of(n_actions: int, *, greedy: bool) -> Problem:
     rng = np.random.default_rng(0)
     context = rng.normal(size=(ROWS, 10))
     if greedy:
-        target: Any = LinearGreedy(LinearScore(rng.normal(size=(11, n_actions))), 0.1)
+        target: Any = LinearGreedy(ActionScore(rng.normal(size=(11, n_actions))), 0.1)
     else:
         context[:, 0] = rng.integers(CODES, size=ROWS)
         likely = rng.dirichlet(np.ones(n_actions), size=CODES)

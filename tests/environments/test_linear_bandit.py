@@ -19,7 +19,7 @@ from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.policies import EpsilonGreedy, Softmax, Uniform
 from ope_environments.learned.classifier_policy import ClassifierPolicy
 from ope_environments.linear_bandit.environment import LinearBandit, MeanReward
-from ope_environments.synthetic.linear_score import LinearScore
+from ope_environments.synthetic.linear_score import ActionScore
 
 Draw = Callable[..., tuple[Problem, Truth]]
 N = 40_000
@@ -134,7 +134,7 @@ def test_a_uniform_target_of_logistic_rewards_is_integrated_to_rounding(slope_st
     """Against adaptive quadrature over the score, whose distribution is normal."""
     environment = LinearBandit(n_actions=3, reward="logistic", slope_std=slope_std)
     intercept, slopes = world(environment)
-    mean = MeanReward(LinearScore(np.column_stack([intercept, slopes]).T), logistic=True)
+    mean = MeanReward(ActionScore(np.column_stack([intercept, slopes]).T), logistic=True)
     for b, theta, found in zip(intercept, slopes, mean.over_contexts(), strict=True):
         s = math.sqrt(theta @ theta)
 

@@ -13,7 +13,7 @@ import pytest
 from ope_bench import DataFileError
 from ope_bench.base.errors import DataError, ParameterError, UnavailableError
 from ope_bench.contracts.data import Column, Problem, Truth
-from ope_environments.logs.decisions import EXAMPLE, Columns, read_decisions
+from ope_environments.logs.decisions import EXAMPLE, LogColumns, read_decisions
 from ope_environments.logs.environment import Logs
 from ope_environments.logs.logging_model import fit_logging
 from ope_environments.logs.reward_model import fit_linear
@@ -114,7 +114,7 @@ def test_the_linear_model_is_a_ridge_an_action_on_what_a_common_ridge_leaves() -
 
 
 def example() -> Any:
-    columns = Columns(
+    columns = LogColumns(
         ("age", "visits", "device"), "offer", "bought", "propensity", ("price",), ("device",)
     )
     return read_decisions(None, columns)

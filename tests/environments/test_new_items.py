@@ -8,7 +8,7 @@ import pytest
 from ope_bench import FloatArray, Problem, Truth
 from ope_environments.items.new_items import NewItems
 from ope_environments.items.own_items import OwnItems
-from ope_environments.synthetic.linear_score import LinearScore
+from ope_environments.synthetic.linear_score import ActionScore
 
 
 def _sample(seed: int = 0, **parameters: object) -> tuple[Problem, Truth]:
@@ -53,7 +53,7 @@ def test_rewards_do_not_depend_on_the_number_of_items() -> None:
 
 def test_a_policy_of_its_own_items_is_its_table() -> None:
     rng = np.random.default_rng(0)
-    policy = OwnItems(LinearScore(rng.normal(size=(3, 7))), first=2, own=4, beta=1.5)
+    policy = OwnItems(ActionScore(rng.normal(size=(3, 7))), first=2, own=4, beta=1.5)
     context, features = rng.normal(size=(6, 2)), rng.normal(size=(7, 3))
     table = policy.table(context)
     np.testing.assert_allclose(table.sum(axis=1), 1.0)
@@ -73,7 +73,7 @@ def test_with_many_items_the_ratio_of_masses_tends_to_a_density_ratio() -> None:
     """E over the target of f equals E over logs of w f, w = exp(q) over its mean, in the limit."""
     problem, truth = _sample(n_items=2000, n_samples=4000, reward_std=0.0, truth_contexts=256)
     logging = problem.logging_policy
-    q = LinearScore(_weights(problem))
+    q = ActionScore(_weights(problem))
     weight = np.exp(q.at(problem.context, problem.action))
     normal = np.exp(q(problem.context)[:, :2000]).mean(axis=1)
     estimate = float((weight / normal * problem.reward).mean())

@@ -32,7 +32,7 @@ from ope_environments.randomized.pickled_frame import read_pickled_frame
 from ope_environments.randomized.presets import PresetName, preset_path
 from ope_environments.randomized.stratified_value import stratified_value
 from ope_environments.randomized.trial import trial_of
-from ope_environments.randomized.world import Target, make_world
+from ope_environments.randomized.world import TargetRule, make_world
 from ope_environments.tables.array_table import array_table
 from support.pickled_frames import write_frame
 
@@ -76,7 +76,7 @@ def value_of(world):
 @pytest.mark.parametrize("name", ["arm", "rule"])
 def test_the_truths_interval_covers_the_value_for_new_households(name):
     """And the standard error is the estimate's spread."""
-    target = Target(name, "visit" if name == "arm" else None, EPSILON)
+    target = TargetRule(name, "visit" if name == "arm" else None, EPSILON)
     pairs = []
     for seed in range(300):
         world = make_world(trial(seed, 400), target, 1.0, 0.0, np.random.default_rng(seed))
@@ -90,7 +90,7 @@ def test_the_truths_interval_covers_the_value_for_new_households(name):
 
 
 def test_the_rows_that_a_log_leaves_tell_the_value_independently_of_it():
-    target = Target("arm", "visit", EPSILON)
+    target = TargetRule("arm", "visit", EPSILON)
     errors = []
     for seed in range(150):
         world = make_world(one_each(seed, 800), target, 1.0, 0.3, np.random.default_rng(seed))
@@ -109,7 +109,7 @@ def test_the_rows_that_a_log_leaves_tell_the_value_independently_of_it():
 
 def test_the_value_of_one_arm_has_the_closed_form():
     world = make_world(
-        trial(0), Target("arm", "visit", EPSILON), 1.0, 0.0, np.random.default_rng(0)
+        trial(0), TargetRule("arm", "visit", EPSILON), 1.0, 0.0, np.random.default_rng(0)
     )
     closed = (1 - EPSILON) * BASE[3] + OF_STRATUM @ LEVEL
     closed += EPSILON * OF_STRATUM @ world.trial.share @ BASE
@@ -165,7 +165,7 @@ def test_a_rule_is_learnt_on_other_households_than_those_that_are_evaluated():
 @pytest.mark.parametrize(("skew", "toward"), [(1.0, 0.0), (-2.0, 0.0), (0.5, 0.5)])
 def test_accepted_rows_follow_the_stated_logging_policy(skew, toward):
     whole = one_each(3, 20_000)
-    target = Target("arm", "letter", EPSILON)
+    target = TargetRule("arm", "letter", EPSILON)
     world = make_world(whole, target, skew, toward, np.random.default_rng(5))
     problem, _ = drawn(world)
     table = world.logging.table(problem.context)
@@ -181,7 +181,7 @@ def test_accepted_rows_follow_the_stated_logging_policy(skew, toward):
 
 def test_propensities_are_those_of_the_accepted_rows():
     world = make_world(
-        one_each(1, 1500), Target("rule", None, 0.1), 1.0, 0.25, np.random.default_rng(2)
+        one_each(1, 1500), TargetRule("rule", None, 0.1), 1.0, 0.25, np.random.default_rng(2)
     )
     arm = world.trial.arm[world.rows]
     share = world.trial.share[world.trial.stratum[world.rows], arm]
@@ -205,7 +205,7 @@ def test_propensities_are_those_of_the_accepted_rows():
 
 def test_a_household_is_accepted_as_a_whole_where_its_rows_have_one_probability():
     world = make_world(
-        trial(0), Target("arm", "letter", EPSILON), 0.0, 0.5, np.random.default_rng(0)
+        trial(0), TargetRule("arm", "letter", EPSILON), 0.0, 0.5, np.random.default_rng(0)
     )
     problem, _ = drawn(world)
     units, counts = np.unique(problem.unit, return_counts=True)
@@ -219,7 +219,7 @@ def test_a_household_is_accepted_as_a_whole_where_its_rows_have_one_probability(
 
 def test_no_skew_keeps_the_whole_trial_and_its_estimate():
     world = make_world(
-        trial(0), Target("arm", "visit", EPSILON), 0.0, 0.0, np.random.default_rng(0)
+        trial(0), TargetRule("arm", "visit", EPSILON), 0.0, 0.0, np.random.default_rng(0)
     )
     problem, truth = drawn(world)
     assert len(problem.reward) == len(world.trial.arm)
@@ -256,7 +256,7 @@ def test_target_rows_are_other_rows_where_enough_are_left():
 
 
 def test_a_logging_policy_that_leaves_too_few_rows_is_unavailable():
-    target = Target("arm", "visit", EPSILON)
+    target = TargetRule("arm", "visit", EPSILON)
     world = make_world(trial(0, 40), target, 3.0, 0.0, np.random.default_rng(0))
     with pytest.raises(UnavailableError, match=r"would leave \d+ of \d+ rows, fewer than 20"):
         drawn(world)

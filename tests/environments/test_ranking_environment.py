@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ope_bench import ParameterError
-from ope_environments.ranking.clicks import ClickModel
+from ope_environments.ranking.clicks import ListClickModel
 from ope_environments.ranking.environment import Ranking
 from support import tiny_lists
 
@@ -37,7 +37,7 @@ def test_marginals_and_clicks_of_races_are_sums_over_all_lists(spread, length):
         np.testing.assert_allclose(table[k], expected, atol=1e-5)
     relevance = rng.random(6)
     for name in CLICKS:
-        model = ClickModel(name, length, 0.7, 0.3)
+        model = ListClickModel(name, length, 0.7, 0.3)
         found = model.expected(policy, np.zeros((1, 1)), relevance[None])[0]
         np.testing.assert_allclose(found, model.enumerated(lists, chance, relevance), atol=1e-5)
 

@@ -15,7 +15,7 @@ from ope_bench.contracts.data import Problem, Truth
 from ope_bench.contracts.embeddings import FactoredEmbedding
 from ope_environments.saito.deficient_softmax import DeficientSoftmax
 from ope_environments.saito.mips import SaitoMIPS
-from ope_environments.synthetic.linear_score import LinearScore
+from ope_environments.synthetic.linear_score import ActionScore
 
 Draw = Callable[..., tuple[Problem, Truth]]
 
@@ -49,7 +49,7 @@ def test_each_dimensions_reward_is_standardized_over_contexts_and_categories() -
     world = small(eta="equal", d_context=4).world(np.random.default_rng(0))
     context = np.random.default_rng(1).normal(size=(200_000, 4))
     for reward in world.rewards:
-        q = 3.0 * LinearScore(reward)(context)
+        q = 3.0 * ActionScore(reward)(context)
         assert abs(q.mean()) < 0.02
         assert abs(q.std() - 1.0) < 0.02
 
@@ -65,7 +65,7 @@ def test_the_score_is_the_expected_reward_over_the_joint_embedding(draw: Draw) -
     x = problem.context[:20]
     reward = np.zeros((20, len(atoms)))
     for d, affine in enumerate(world.rewards):
-        reward += LinearScore(affine)(x)[:, atoms[:, d].astype(int)]
+        reward += ActionScore(affine)(x)[:, atoms[:, d].astype(int)]
     for action in range(12):
         mass = embedding.probability(atoms, np.full(len(atoms), action))
         q = policies(problem)[0]._score(x)[:, action]
@@ -109,7 +109,7 @@ def test_noise_is_normal_around_the_reward_of_the_embedding(draw: Draw) -> None:
     problem, _ = draw(environment)
     world = environment.world(np.random.default_rng([0, 0]))
     mean = sum(
-        LinearScore(affine).at(problem.context, problem.embedding[:, d].astype(int))
+        ActionScore(affine).at(problem.context, problem.embedding[:, d].astype(int))
         for d, affine in enumerate(world.rewards)
     )
     assert kstest((problem.reward - mean) / 2.5, "norm").pvalue > 1e-4
@@ -160,7 +160,7 @@ def test_deficient_support_gives_importance_weighting_its_exact_bias(
 
 
 def test_every_action_is_left_out_equally_often() -> None:
-    policy = DeficientSoftmax(LinearScore(np.zeros((3, 10))), n_deficient=4)
+    policy = DeficientSoftmax(ActionScore(np.zeros((3, 10))), n_deficient=4)
     context = np.random.default_rng(0).normal(size=(20_000, 2))
     share = (policy.table(context) == 0).mean(axis=0)
     assert (np.abs(share - 0.4) < 4.0 * math.sqrt(0.24 / 20_000)).all()

@@ -9,7 +9,7 @@ import pytest
 
 from ope_bench.contracts.data import Problem, Truth
 from ope_environments.saito.mips import SaitoMIPS
-from ope_environments.synthetic.linear_score import LinearScore
+from ope_environments.synthetic.linear_score import ActionScore
 
 Draw = Callable[..., tuple[Problem, Truth]]
 
@@ -31,7 +31,7 @@ def world_of(**changes: object):  # type: ignore[no-untyped-def]
 
 
 def test_the_own_part_has_its_standard_deviation_over_actions_and_contexts() -> None:
-    own = LinearScore(world_of(n_actions=3000, own_std=0.7).own)
+    own = ActionScore(world_of(n_actions=3000, own_std=0.7).own)
     values = own(np.random.default_rng(1).normal(size=(500, 3)))
     assert values.std() == pytest.approx(0.7, rel=0.03)
     assert abs(values.mean()) < 0.03
@@ -44,10 +44,10 @@ def test_the_own_part_is_in_the_score_and_in_the_rewards(draw: Draw) -> None:
     np.testing.assert_allclose(
         with_own.score.weights - without.score.weights, with_own.own, atol=1e-12
     )
-    expected = LinearScore(with_own.own).at(problem.context, problem.action)
+    expected = ActionScore(with_own.own).at(problem.context, problem.action)
     for dimension, affine in enumerate(with_own.rewards):
         code = problem.embedding[:, dimension].astype(int)
-        expected += LinearScore(affine).at(problem.context, code)
+        expected += ActionScore(affine).at(problem.context, code)
     np.testing.assert_allclose(problem.reward, expected, atol=1e-12)
 
 

@@ -10,7 +10,7 @@ from ope_environments.behance.policies import creator_code, epsilon_top, popular
 from ope_environments.populations.blend import Blend
 from ope_environments.randomized.policies import MixedRule, TiltedShares
 from ope_environments.saito.deficient_softmax import DeficientSoftmax
-from ope_environments.synthetic.linear_score import LinearScore
+from ope_environments.synthetic.linear_score import ActionScore
 
 SHARE = np.array([[0.5, 0.3, 0.2], [0.1, 0.0, 0.9]])
 STRATA = np.array([[0.0], [1.0], [1.0]])
@@ -104,7 +104,7 @@ def test_the_arc_without_support_starts_at_the_angle_of_the_context(angle, missi
     """Four actions in a circle, of which two are left out; angles in turns."""
     turn = 2 * np.pi * angle
     context = np.array([[np.cos(turn), np.sin(turn), 5.0]]) * 3.0
-    policy = DeficientSoftmax(LinearScore(np.zeros((4, 4))), n_deficient=2)
+    policy = DeficientSoftmax(ActionScore(np.zeros((4, 4))), n_deficient=2)
     expected = np.full(4, 0.5)
     expected[missing] = 0.0
     np.testing.assert_allclose(policy.table(context), [expected])
@@ -114,7 +114,7 @@ def test_the_arc_without_support_starts_at_the_angle_of_the_context(angle, missi
 
 
 def test_support_is_full_only_without_an_arc():
-    score = LinearScore(np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]))
+    score = ActionScore(np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]))
     full = DeficientSoftmax(score, n_deficient=0, beta=2.0)
     assert full.full_support
     assert not DeficientSoftmax(score, n_deficient=1).full_support
@@ -131,7 +131,7 @@ def test_support_is_full_only_without_an_arc():
 @pytest.mark.parametrize("n_deficient", [0, 2])
 def test_the_mean_of_one_feature_is_that_of_the_table(scale, n_deficient):
     rng = np.random.default_rng(5)
-    score = LinearScore(scale * rng.normal(size=(3, 6)))
+    score = ActionScore(scale * rng.normal(size=(3, 6)))
     policy = DeficientSoftmax(score, n_deficient=n_deficient)
     context, feature = rng.normal(size=(40, 2)), rng.normal(size=(6, 1))
     found = policy.project(context, feature)

@@ -10,8 +10,8 @@ from ope_bench.plugins.registry import registry
 from ope_environments.synthetic.linear_score import (
     PRUNE_FROM,
     SINGLE_FROM,
+    ActionScore,
     LinearGreedy,
-    LinearScore,
     greedy_value,
 )
 
@@ -28,7 +28,7 @@ def weights(kind: str, n_actions: int) -> np.ndarray:
 )
 @pytest.mark.parametrize("n_actions", [3, PRUNE_FROM])
 def test_the_contenders_hold_the_best_action_of_every_context(kind: str, n_actions: int) -> None:
-    score = LinearScore(weights(kind, n_actions))
+    score = ActionScore(weights(kind, n_actions))
     context = np.random.default_rng(1).normal(size=(300, len(score.weights) - 1))
     policy = LinearGreedy(score, 0.1)
     best = score.at(context, policy.greedy(context))
@@ -38,7 +38,7 @@ def test_the_contenders_hold_the_best_action_of_every_context(kind: str, n_actio
 
 
 def test_a_policy_that_prunes_has_the_table_of_one_that_does_not() -> None:
-    score = LinearScore(weights("a plane", PRUNE_FROM))
+    score = ActionScore(weights("a plane", PRUNE_FROM))
     context = np.random.default_rng(1).normal(size=(20, 3))
     table = LinearGreedy(score, 0.3).table(context)
     np.testing.assert_allclose(table.sum(axis=1), 1.0)
@@ -46,7 +46,7 @@ def test_a_policy_that_prunes_has_the_table_of_one_that_does_not() -> None:
 
 
 def test_value_and_mean_are_those_of_the_table() -> None:
-    score = LinearScore(weights("space", 9))
+    score = ActionScore(weights("space", 9))
     context = np.random.default_rng(1).normal(size=(20, 3))
     policy = LinearGreedy(score, 0.3)
     table = score(context)
@@ -79,7 +79,7 @@ def test_the_best_of_very_many_actions_is_found_span_by_span(
 ) -> None:
     rng = np.random.default_rng(0)
     weights = rng.integers(-2, 3, size=(11, 2_600)).astype(float)
-    policy = LinearGreedy(LinearScore(weights), 0.1)
+    policy = LinearGreedy(ActionScore(weights), 0.1)
     context = rng.integers(-2, 3, size=(150, 10)).astype(float)
     # Whole numbers, so that there are ties and no rounding.
     scores = np.column_stack([np.ones(150), context]) @ weights
@@ -94,12 +94,12 @@ def test_the_best_action_is_that_of_scores_in_double_precision() -> None:
     weights = rng.normal(size=(11, SINGLE_FROM))
     context = rng.normal(size=(2_000, 10))
     design = np.column_stack([np.ones(len(context)), context])
-    policy = LinearGreedy(LinearScore(weights), 0.1)
+    policy = LinearGreedy(ActionScore(weights), 0.1)
     assert policy._best_in_single(context)[1].mean() > 0.99
     np.testing.assert_array_equal(policy.best(context), (design @ weights).argmax(axis=1))
     # Scores that single precision cannot tell apart, of every second action and the next one.
     weights[:, 1::2] = weights[:, ::2] * (1.0 + 1e-9 * rng.normal(size=SINGLE_FROM // 2))
-    policy = LinearGreedy(LinearScore(weights), 0.1)
+    policy = LinearGreedy(ActionScore(weights), 0.1)
     exact = (design @ weights).argmax(axis=1)
     found, certain = policy._best_in_single(context)
     assert (found != exact).any()
@@ -121,7 +121,7 @@ def test_the_best_action_is_found_beyond_the_range_of_single_precision(
         weights *= scale
     else:
         context *= scale
-    policy = LinearGreedy(LinearScore(weights), 0.1)
+    policy = LinearGreedy(ActionScore(weights), 0.1)
     # Row by row, because one uncertain row has all of its chunk computed again.
     found = np.concatenate([policy.best(row) for row in context[:, None]])
     np.testing.assert_array_equal(found, best)
@@ -130,5 +130,5 @@ def test_the_best_action_is_found_beyond_the_range_of_single_precision(
 def test_a_sum_that_overflows_in_single_precision_is_not_the_best() -> None:
     weights = np.zeros((4, SINGLE_FROM))
     weights[1:, 3], weights[1, 5] = (2.0, 2.0, -2.0), 2.1
-    policy = LinearGreedy(LinearScore(weights), 0.1)
+    policy = LinearGreedy(ActionScore(weights), 0.1)
     np.testing.assert_array_equal(policy.best(np.full((2, 3), 1.5e38)), 5)

@@ -13,7 +13,7 @@ from ope_bench.plugins.registry import registry
 from ope_bench.testing.problems import problem
 from ope_estimators.actions.logging_average import LoggingAverage
 from ope_estimators.actions.weighting import action_weighting
-from ope_estimators.actions.weighting.intervals import Intervals
+from ope_estimators.actions.weighting.intervals import IntervalOptions
 from ope_estimators.actions.weighting.ipw import IPW
 from ope_estimators.actions.weighting.ipws import IPWS
 from ope_estimators.actions.weighting.weighted_mean import never_logged
@@ -213,5 +213,5 @@ def test_parameters_of_intervals_come_from_one_class():
         if "interval" in hints_of(plugin.cls)
     ]
     assert len(asked) > 10
-    assert all(issubclass(cls, Intervals) for cls in asked)
+    assert all(issubclass(cls, IntervalOptions) for cls in asked)
     assert "_score" in vars(IPW)

@@ -7,7 +7,7 @@ import pytest
 
 from ope_bench import UnavailableError
 from ope_bench.contracts.plugins import Estimate
-from ope_environments.ranking.clicks import ClickModel
+from ope_environments.ranking.clicks import ListClickModel
 from ope_environments.ranking.environment import Ranking
 from ope_estimators.actions.doubly_robust.dr import DR
 from ope_estimators.actions.weighting.ipw import IPW
@@ -117,7 +117,7 @@ def test_expectations_over_all_lists_are_the_value_where_promised(name, clicks, 
         tiny_lists.policy(rates, 2, kind) for rates in ([2, 1, 1.5, 0.7], [0.5, 3, 1, 2])
     )
     lists = tiny_lists.every_list(4, 2, kind)
-    model, relevance = ClickModel(clicks, 2, 1.0, 0.2), np.array([0.2, 0.7, 0.9, 0.4])
+    model, relevance = ListClickModel(clicks, 2, 1.0, 0.2), np.array([0.2, 0.7, 0.9, 0.4])
     reward = model.probability(relevance[lists])
     chance, wanted = (tiny_lists.chances(one, lists)[:, -1] for one in (logging, target))
     value = float(wanted @ reward.mean(axis=1))

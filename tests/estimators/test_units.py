@@ -202,7 +202,7 @@ def test_no_model_is_asked_about_a_unit_that_it_has_seen(
     estimator = quick(reference)
     _, view = run(estimator, problem, resampled=resampled)
     shared_fits = [entry.value for entry in view._fit_cache._entries.values()]
-    folded = [fit for fit in shared_fits if isinstance(fit, scores.Scores)]
+    folded = [fit for fit in shared_fits if isinstance(fit, scores.RatioScores)]
     for fit in folded:
         assert len(np.unique(fit.fold)) == 3
         for number in numbers:

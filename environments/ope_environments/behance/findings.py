@@ -7,14 +7,14 @@ from pathlib import Path
 
 from ope_bench import DataFileError
 
-__all__ = ["Finding", "Findings"]
+__all__ = ["RawFinding", "RawFindings"]
 
 MOST_PLACES = 5
 """Most places listed for one kind of finding; further ones are counted."""
 
 
 @dataclass
-class Finding:
+class RawFinding:
     """One kind of finding in one file.
 
     Parameters
@@ -44,11 +44,11 @@ class Finding:
         return f"{self.file}{f', {places}' if places else ''}: {self.what}"
 
 
-class Findings:
+class RawFindings:
     """All findings in order of occurrence; equal ones are counted together."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Finding] = {}
+        self._found: dict[tuple[str, str], RawFinding] = {}
         self._details: dict[tuple[str, str], str] = {}
 
     def add(
@@ -65,13 +65,13 @@ class Findings:
         detail : details of this occurrence, shown if it is the first damage.
         """
         key = file, what
-        finding = self._found.setdefault(key, Finding(file, what, damage))
+        finding = self._found.setdefault(key, RawFinding(file, what, damage))
         self._details.setdefault(key, detail)
         finding.times += 1
         if place and len(finding.places) < MOST_PLACES:
             finding.places.append(place)
 
-    def all(self) -> list[Finding]:
+    def all(self) -> list[RawFinding]:
         """Return all findings, damage first."""
         return sorted(self._found.values(), key=lambda finding: not finding.damage)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ope_bench import DataFileError
 from ope_environments.behance.components import streamed_components
-from ope_environments.behance.findings import Findings
+from ope_environments.behance.findings import RawFindings
 from ope_environments.behance.layout import (
     APPRECIATES,
     FEATURES,
@@ -58,7 +58,7 @@ class RawData:
     features: FeatureFile
     record: np.ndarray
     item: Ids
-    findings: Findings
+    findings: RawFindings
     surrogate: str
     facts: dict[str, int] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ def read_raw(folder: Path, progress: Progress = lambda stage, done, total: None)
     DataFileError : a file is empty, or so damaged that nothing can be read.
     """
     require_files(folder)
-    findings = Findings()
+    findings = RawFindings()
     features = feature_file(folder)
     features.check_size(findings)
     appreciates = read_appreciates(
@@ -88,7 +88,7 @@ def read_raw(folder: Path, progress: Progress = lambda stage, done, total: None)
 
 
 def _records(
-    features: FeatureFile, findings: Findings, progress: Progress
+    features: FeatureFile, findings: RawFindings, progress: Progress
 ) -> tuple[np.ndarray, Ids]:
     """Select the usable records; of several with the same id, the first."""
     records, ids = [], []

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ope_bench import DataFileError, IntArray, UnavailableError
-from ope_environments.behance.findings import Findings
+from ope_environments.behance.findings import RawFindings
 from ope_environments.behance.layout import (
     APPRECIATES,
     FEATURES,
@@ -78,20 +78,20 @@ def require_files(folder: Path) -> None:
         raise UnavailableError(msg)
 
 
-def read_appreciates(folder: Path, findings: Findings, progress: Progress) -> Pairs:
+def read_appreciates(folder: Path, findings: RawFindings, progress: Progress) -> Pairs:
     """Read user and item of every appreciate; malformed lines are reported and skipped."""
     return _read(
         folder / APPRECIATES, _APPRECIATE, "user_id item_id unix_time", findings, progress
     )
 
 
-def read_owners(folder: Path, findings: Findings, progress: Progress) -> Pairs:
+def read_owners(folder: Path, findings: RawFindings, progress: Progress) -> Pairs:
     """Read item and creator of every line."""
     return _read(folder / OWNERS, _OWNER, "item_id user_id", findings, progress)
 
 
 def _read(
-    path: Path, pattern: re.Pattern[bytes], form: str, findings: Findings, progress: Progress
+    path: Path, pattern: re.Pattern[bytes], form: str, findings: RawFindings, progress: Progress
 ) -> Pairs:
     item_first = pattern is _OWNER
     users: list[IntArray] = []
@@ -114,7 +114,7 @@ def _read(
     return Pairs(np.concatenate(users), np.concatenate(items), number)
 
 
-def _malformed(name: str, line: bytes, form: str, number: int, findings: Findings) -> None:
+def _malformed(name: str, line: bytes, form: str, number: int, findings: RawFindings) -> None:
     what = f"not `{form}`"
     if _SHORT_ID.fullmatch(line):
         what = "an item id is not 8 digits (ids are text: leading zeros must be kept)"
@@ -122,7 +122,7 @@ def _malformed(name: str, line: bytes, form: str, number: int, findings: Finding
 
 
 @contextlib.contextmanager
-def _opened(path: Path, findings: Findings) -> Iterator[IO[bytes]]:
+def _opened(path: Path, findings: RawFindings) -> Iterator[IO[bytes]]:
     """Open the unpacked text; browsers and servers may have unpacked a .gz file already."""
     try:
         with path.open("rb") as raw:
@@ -183,7 +183,7 @@ class FeatureFile:
             raise DataFileError(path, "is a gzip archive; unpack it, keeping the name")
         self.n_records, self.left_over = divmod(size, RECORD_BYTES)
 
-    def check_size(self, findings: Findings) -> None:
+    def check_size(self, findings: RawFindings) -> None:
         """Report a truncated last record."""
         if self.left_over:
             what = f"the last record has {self.left_over:,} of {RECORD_BYTES:,} bytes"
@@ -213,7 +213,9 @@ class FeatureFile:
             del mapped
             yield start, ids, features
 
-    def usable(self, start: int, ids: Ids, features: np.ndarray, findings: Findings) -> np.ndarray:
+    def usable(
+        self, start: int, ids: Ids, features: np.ndarray, findings: RawFindings
+    ) -> np.ndarray:
         """Return which records of a run have an id and finite features (k,); report the others."""
         digits = np.array([len(one) == 8 and one.isdigit() for one in ids.tolist()], dtype=bool)
         # The sum of a row detects NaN and infinities without a second array of the run's size.

@@ -16,7 +16,7 @@ from ope_environments.drawn_worlds.policies import LoggingKind, TargetKind
 from ope_environments.drawn_worlds.scores import Structure
 from ope_environments.drawn_worlds.second_priors import Contexts, Effects, Phases, Users
 from ope_environments.drawn_worlds.signal import SecondRewardKind
-from ope_environments.drawn_worlds.world import World
+from ope_environments.drawn_worlds.world import DrawnWorld
 
 __all__ = ["DrawnWorlds"]
 
@@ -179,7 +179,7 @@ class DrawnWorlds(Environment):
         """Return facts of the world, by which boards can be split."""
         return self._drawn().facts
 
-    def _drawn(self) -> World:
+    def _drawn(self) -> DrawnWorld:
         shares = _SHARES[self.priors]
         dials = {name: getattr(self, name) for name in _DIALS}
         for name, kind in dials.items():
@@ -209,5 +209,5 @@ def _draw_world(
     n_actions: int | None,
     dials: tuple[tuple[str, Any], ...],
     salt: str,
-) -> World:
+) -> DrawnWorld:
     return _DRAW[priors](number, n_samples, n_actions, dict(dials), salt)

@@ -27,7 +27,7 @@ from ope_environments.drawn_worlds.scores import (
     standardized,
 )
 from ope_environments.drawn_worlds.world import (
-    World,
+    DrawnWorld,
     action_columns,
     log_uniform,
     mix_scores,
@@ -85,7 +85,7 @@ def draw_world(
     n_actions: int | None,
     dials: Mapping[str, Any],
     salt: str,
-) -> World:
+) -> DrawnWorld:
     """Draw a world; each part has a stream of its own, so that a fixed dial moves no other.
 
     Parameters
@@ -154,4 +154,6 @@ def draw_world(
         **{f"world_{name}": kind for name, kind in kinds.items()},
         **overlap_facts(logging, target, rows),
     }
-    return World(population, rows, facts, (0.0, 1.0) if kinds["reward"] == "bounded" else None)
+    return DrawnWorld(
+        population, rows, facts, (0.0, 1.0) if kinds["reward"] == "bounded" else None
+    )

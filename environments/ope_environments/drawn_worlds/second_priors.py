@@ -32,7 +32,7 @@ from ope_environments.drawn_worlds.scores import (
 )
 from ope_environments.drawn_worlds.signal import draw_signal
 from ope_environments.drawn_worlds.world import (
-    World,
+    DrawnWorld,
     action_columns,
     log_uniform,
     mix_scores,
@@ -109,7 +109,7 @@ def draw_world(
     n_actions: int | None,
     dials: Mapping[str, Any],
     salt: str,
-) -> World:
+) -> DrawnWorld:
     """Draw a world; each part has a stream of its own, so that a fixed dial moves few others.
 
     Parameters
@@ -246,7 +246,7 @@ def draw_world(
         facts["world_exploration"] = exploration
     if logger is None:
         del facts["world_phases"]
-    return World(population, rows, facts, rewards.limits)
+    return DrawnWorld(population, rows, facts, rewards.limits)
 
 
 def _draw_kinds(

@@ -16,7 +16,7 @@ from ope_environments.drawn_worlds.rewards import (
 from ope_environments.drawn_worlds.world import log_uniform
 from ope_environments.populations.population import Noise, bernoulli, gaussian
 
-__all__ = ["Rewards", "SecondRewardKind", "draw_signal"]
+__all__ = ["WorldRewards", "SecondRewardKind", "draw_signal"]
 
 SecondRewardKind = Literal[
     "binary", "gaussian", "bounded", "zero-inflated", "heavy-tailed", "deterministic"
@@ -29,7 +29,7 @@ LARGEST = 30.0
 """Largest slope of a probability in the standardized score."""
 
 
-class Rewards(NamedTuple):
+class WorldRewards(NamedTuple):
     """Rewards of a world.
 
     Parameters
@@ -48,7 +48,7 @@ class Rewards(NamedTuple):
 
 def draw_signal(
     kind: SecondRewardKind, score: FloatArray, share: float, rng: np.random.Generator
-) -> Rewards:
+) -> WorldRewards:
     """Draw q(x, a) and its noise, such that Var q(x, a) / Var r is about the share.
 
     Variances are over contexts and actions, all equally likely. Where the kind of reward and its
@@ -67,13 +67,13 @@ def draw_signal(
     if kind == "binary":
         base = log_uniform(0.001, 0.5, rng)
         mean = _solve(score, base, share, lambda q: q * (1.0 - q), rng)
-        return Rewards(mean, bernoulli, lambda q: q * (1.0 - q), (0.0, 1.0))
+        return WorldRewards(mean, bernoulli, lambda q: q * (1.0 - q), (0.0, 1.0))
     if kind == "zero-inflated":
         base, amount = log_uniform(0.02, 0.5, rng), float(np.exp(rng.normal()))
         spread = 0.8 * (1.0 - share)
         second = float(np.exp(spread**2))
         rate = _solve(score, base, share, lambda q: q * second - q**2, rng)
-        return Rewards(
+        return WorldRewards(
             rate * amount,
             zero_inflated(amount, spread),
             lambda q: q * amount * second - q**2,
@@ -85,18 +85,20 @@ def draw_signal(
         def variance(q: FloatArray) -> FloatArray:
             return q * (1.0 - q) / (concentration + 1.0)
 
-        return Rewards(
+        return WorldRewards(
             _solve(score, base, share, variance, rng), beta(concentration), variance, (0, 1)
         )
     if kind == "deterministic":
         if rng.random() < 0.5:
             limit = np.quantile(score, 1.0 - rng.uniform(0.1, 0.5))
-            return Rewards((score > limit).astype(np.float64), bernoulli, np.zeros_like, (0, 1))
-        return Rewards(1.0 / (1.0 + np.exp(-1.5 * score)), _same, np.zeros_like, (0, 1))
+            return WorldRewards(
+                (score > limit).astype(np.float64), bernoulli, np.zeros_like, (0, 1)
+            )
+        return WorldRewards(1.0 / (1.0 + np.exp(-1.5 * score)), _same, np.zeros_like, (0, 1))
     mean = float(rng.normal()) + score
     spread = float(np.sqrt((1.0 - share) / share))
     noise = gaussian(spread) if kind == "gaussian" else student(spread)
-    return Rewards(mean, noise, lambda q: np.full_like(q, spread**2), None)
+    return WorldRewards(mean, noise, lambda q: np.full_like(q, spread**2), None)
 
 
 def _same(mean: FloatArray, rng: np.random.Generator) -> FloatArray:

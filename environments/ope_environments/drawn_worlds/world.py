@@ -12,11 +12,11 @@ from ope_bench import Column, Diagnostic, FloatArray, Problem, Truth
 from ope_environments.drawn_worlds.scores import standardized
 from ope_environments.populations.population import Population
 
-__all__ = ["World", "action_columns", "log_uniform", "mix_scores", "overlap_facts"]
+__all__ = ["DrawnWorld", "action_columns", "log_uniform", "mix_scores", "overlap_facts"]
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class DrawnWorld:
     """A drawn world.
 
     Parameters

@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt
 
 from ope_bench import Environment, FloatArray, IntArray, Problem, Softmax, Truth
 from ope_environments.synthetic.context_integral import normal_expectation
-from ope_environments.synthetic.linear_score import LinearScore
+from ope_environments.synthetic.linear_score import ActionScore
 
 __all__ = ["DriftingBandit"]
 
@@ -91,7 +91,7 @@ class DriftingBandit(Environment):
         phase = 0.1 * (2.0 / math.pi) * np.arctan(drawn[-1])
         # No policy looks at the first column, the time.
         weights = np.vstack([drawn[:1], np.zeros(n_actions), drawn[1 : 1 + width] / width**0.5])
-        score = LinearScore(weights)
+        score = ActionScore(weights)
         logging = Softmax(score, n_actions, self.logging_beta)
         target = Softmax(score, n_actions, self.target_beta)
 

@@ -23,7 +23,7 @@ from ope_bench import (
 )
 from ope_environments.full_feedback.judged_prompts import read_judged_prompts
 from ope_environments.full_feedback.learning_curves import read_learning_curves
-from ope_environments.full_feedback.scores import Columns, Scores, generated, read_scores
+from ope_environments.full_feedback.scores import ScoreColumns, ScoreTable, generated, read_scores
 from ope_environments.populations.design import Design
 from ope_environments.populations.population import FromPopulation, Population, bernoulli, value_of
 
@@ -167,7 +167,7 @@ class FullFeedback(FromPopulation, Environment):
         elif self.path is None:
             found = generated()
         else:
-            columns = Columns(
+            columns = ScoreColumns(
                 tuple(self.context or ()),
                 tuple(self.scores or ()),
                 tuple(self.costs or ()),
@@ -191,7 +191,7 @@ class FullFeedback(FromPopulation, Environment):
 
 @lru_cache(maxsize=4)
 def _world(
-    found: Scores,
+    found: ScoreTable,
     world: int,
     settings: tuple[float, float, int, float],
     logging: tuple[PolicyKind, float, float],

@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from ope_bench import DataFileError, FloatArray, UnavailableError
-from ope_environments.full_feedback.scores import Scores
+from ope_environments.full_feedback.scores import ScoreTable
 from ope_environments.tables.installed_folder import installed_folder
 
 __all__ = ["read_judged_prompts"]
@@ -25,7 +25,7 @@ DIRECTIONS = 12
 """Principal directions of the words that are contexts."""
 
 
-def read_judged_prompts() -> Scores:
+def read_judged_prompts() -> ScoreTable:
     """Read prompts, and the reward and cost of each model's answer, from the package's files.
 
     Contexts are the logarithm of the prompt's length, indicators of its source, and the first
@@ -45,7 +45,7 @@ def read_judged_prompts() -> Scores:
 
 
 @lru_cache(maxsize=1)
-def _read(paths: tuple[Path, ...]) -> Scores:
+def _read(paths: tuple[Path, ...]) -> ScoreTable:
     prompts: list[str] = []
     sources: list[str] = []
     rows: list[list[tuple[float, float]]] = []
@@ -69,7 +69,7 @@ def _read(paths: tuple[Path, ...]) -> Scores:
     kinds = sorted(set(sources))
     of_source = np.array([[source == kind for kind in kinds] for source in sources], dtype=float)
     context = np.column_stack([length, of_source, _directions(prompts)])
-    return Scores(context, models, table[:, :, 0], table[:, :, 1])
+    return ScoreTable(context, models, table[:, :, 0], table[:, :, 1])
 
 
 def _directions(prompts: list[str]) -> FloatArray:

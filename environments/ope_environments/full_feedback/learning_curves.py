@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ope_bench import DataFileError, FloatArray, IntArray, UnavailableError, read_table
-from ope_environments.full_feedback.scores import Scores
+from ope_environments.full_feedback.scores import ScoreTable
 from ope_environments.tables.installed_folder import installed_folder
 
 __all__ = ["read_learning_curves"]
@@ -28,7 +28,7 @@ LEAST_SHARE = 2 / 3
 """Share of the data sets that a learner needs; one that seldom ends would take most of them."""
 
 
-def read_learning_curves() -> Scores:
+def read_learning_curves() -> ScoreTable:
     """Read each learner's accuracy on each data set, and facts of it, from the package's files.
 
     A score is the mean accuracy on test rows, over all seeds, at the largest number of training
@@ -50,7 +50,7 @@ def read_learning_curves() -> Scores:
 
 
 @lru_cache(maxsize=1)
-def _read(about: Path, scores: Path) -> Scores:
+def _read(about: Path, scores: Path) -> ScoreTable:
     names = ["openmlid", *SIZES, *SHARES]
     facts = read_table(about, names)
     columns = [np.log1p(facts.numbers(name)) for name in SIZES]
@@ -75,7 +75,7 @@ def _read(about: Path, scores: Path) -> Scores:
     if len(kept) < 2 or len(row) < 2:
         raise DataFileError(scores, f"has no two data sets of {ABOUT} with every learner's score")
     found = np.array([context[sets[k]] for k in row])
-    return Scores(found, tuple(name for name, _ in kept), score, np.zeros_like(score))
+    return ScoreTable(found, tuple(name for name, _ in kept), score, np.zeros_like(score))
 
 
 def _at_the_largest_common_size(

@@ -18,11 +18,11 @@ from ope_bench import (
     stream,
 )
 
-__all__ = ["Columns", "Scores", "generated", "read_scores"]
+__all__ = ["ScoreColumns", "ScoreTable", "generated", "read_scores"]
 
 
 @dataclass(frozen=True)
-class Columns:
+class ScoreColumns:
     """The roles of the table's columns.
 
     Parameters
@@ -56,7 +56,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class ScoreTable:
     """Scores of all actions.
 
     Parameters
@@ -73,7 +73,7 @@ class Scores:
     cost: FloatArray
 
 
-def read_scores(path: str, columns: Columns) -> Scores:
+def read_scores(path: str, columns: ScoreColumns) -> ScoreTable:
     """Read a table.
 
     Raises
@@ -87,7 +87,7 @@ def read_scores(path: str, columns: Columns) -> Scores:
 
 
 @lru_cache(maxsize=2)
-def _read(path: Path, columns: Columns, _state: object) -> Scores:
+def _read(path: Path, columns: ScoreColumns, _state: object) -> ScoreTable:
     described = [*columns.context, *([columns.vector] if columns.vector else [])]
     if columns.scores:
         table = read_table(path, [*columns.scores, *columns.costs, *described])
@@ -110,11 +110,11 @@ def _read(path: Path, columns: Columns, _state: object) -> Scores:
     parts = [_numbers_of(table, name)[first] for name in columns.context]
     if columns.vector is not None:
         parts.append(table.column(columns.vector).vectors()[first])
-    return Scores(np.concatenate(parts, axis=1), tuple(actions), score, cost)
+    return ScoreTable(np.concatenate(parts, axis=1), tuple(actions), score, cost)
 
 
 def _pairs(
-    table: Table, columns: Columns
+    table: Table, columns: ScoreColumns
 ) -> tuple[IntArray, tuple[str, ...], tuple[IntArray, IntArray]]:
     """Return each row's first line, the actions, and the row and action of each line."""
     row, rows, first = _in_order(table, columns.row)
@@ -152,7 +152,7 @@ def _numbers_of(table: Table, name: str) -> FloatArray:
 
 
 @lru_cache(maxsize=1)
-def generated() -> Scores:
+def generated() -> ScoreTable:
     """Return invented scores in the layout of prompts by language models: 4,000 by 12.
 
     A prompt has a topic, a length and an embedding of 16 numbers; a model is large or small and
@@ -173,4 +173,4 @@ def generated() -> Scores:
     cost = tokens[:, None] / 1000 * np.exp(size)
     names = tuple(f"model-{k + 1:02d}" for k in range(models))
     context = np.column_stack([np.log(tokens), vector])
-    return Scores(context, names, score, cost)
+    return ScoreTable(context, names, score, cost)

@@ -18,7 +18,7 @@ from ope_bench import (
 )
 from ope_environments.items.own_items import OwnItems
 from ope_environments.synthetic.context_integral import normal_expectation
-from ope_environments.synthetic.linear_score import LinearScore
+from ope_environments.synthetic.linear_score import ActionScore
 
 __all__ = ["NewItems"]
 
@@ -128,7 +128,7 @@ class NewItems(Environment):
         )
         return problem, Truth(expected, error, float(target_reward.mean()))
 
-    def _world(self, rng: np.random.Generator) -> tuple[LinearScore, FloatArray]:
+    def _world(self, rng: np.random.Generator) -> tuple[ActionScore, FloatArray]:
         """Return q(x, a), which is affine in the context, and every item's embedding."""
         frequency = self.roughness * rng.standard_normal((1 + self.d_context, self.d_embedding))
         phase = rng.uniform(0.0, 2.0 * np.pi, (1 + self.d_context, 1))
@@ -136,15 +136,15 @@ class NewItems(Environment):
         n = 2 * self.n_items - round(self.shared_share * self.n_items)
         # Last, so that the number of items does not change the reward function.
         embedding = rng.standard_normal((n, self.d_embedding))
-        return LinearScore(scale * np.sin(frequency @ embedding.T + phase)), embedding
+        return ActionScore(scale * np.sin(frequency @ embedding.T + phase)), embedding
 
     def _rewards(
-        self, score: LinearScore, context: FloatArray, item: IntArray, rng: np.random.Generator
+        self, score: ActionScore, context: FloatArray, item: IntArray, rng: np.random.Generator
     ) -> FloatArray:
         return score.at(context, item) + self.reward_std * rng.standard_normal(len(context))
 
 
-def _values(score: LinearScore, policy: OwnItems, context: FloatArray) -> FloatArray:
+def _values(score: ActionScore, policy: OwnItems, context: FloatArray) -> FloatArray:
     """Sum over items of pi(a|x) q(x, a): (n,).
 
     No method of the policy: an estimator that is granted the policy must not be told its value.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ope_bench import DiscretePolicy, FloatArray, IntArray, PairFunction
-from ope_environments.synthetic.linear_score import LinearScore, LinearSoftmax
+from ope_environments.synthetic.linear_score import ActionScore, LinearSoftmax
 
 __all__ = ["OwnItems"]
 
@@ -24,10 +24,10 @@ class OwnItems(DiscretePolicy):
     array([[0. , 0.5, 0.5, 0. ]])
     """
 
-    def __init__(self, score: LinearScore, *, first: int, own: int, beta: float) -> None:
+    def __init__(self, score: ActionScore, *, first: int, own: int, beta: float) -> None:
         super().__init__(score.n_actions)
         self._own = slice(first, first + own)
-        self._softmax = LinearSoftmax(LinearScore(score.weights[:, self._own]), beta)
+        self._softmax = LinearSoftmax(ActionScore(score.weights[:, self._own]), beta)
         self.full_support = own == score.n_actions
 
     def table(self, context: FloatArray) -> FloatArray:

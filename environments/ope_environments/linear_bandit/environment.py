@@ -27,7 +27,7 @@ from ope_bench import (
 from ope_environments.learned.classifier_policy import ClassifierPolicy
 from ope_environments.learned.classifiers import FittedName, fit_classifier
 from ope_environments.synthetic.context_integral import normal_expectation
-from ope_environments.synthetic.linear_score import LinearScore
+from ope_environments.synthetic.linear_score import ActionScore
 
 __all__ = ["LinearBandit", "MeanReward"]
 
@@ -251,11 +251,11 @@ class LinearBandit(Environment):
         # Action by action, so that a larger world begins with the smaller one's actions.
         if self.coefficients == "uniform":
             weights = self._uniform_weights(rng)
-            return MeanReward(LinearScore(weights), logistic=self.reward == "logistic")
+            return MeanReward(ActionScore(weights), logistic=self.reward == "logistic")
         weights = rng.standard_normal((self.n_actions, 1 + self.d_context)).T
         weights[0] *= self.intercept_std
         weights[1:] *= self.slope_std / math.sqrt(self.d_context)
-        return MeanReward(LinearScore(weights), logistic=self.reward == "logistic")
+        return MeanReward(ActionScore(weights), logistic=self.reward == "logistic")
 
     def _policy(
         self, mean: MeanReward, kind: PolicyName, beta: float, epsilon: float
@@ -266,7 +266,7 @@ class LinearBandit(Environment):
             return Softmax(mean, self.n_actions, beta)
         # q is increasing in the score, which does not round to 1 where it is large.
         sign = -1.0 if beta < 0 else 1.0
-        return EpsilonGreedy(LinearScore(sign * mean.score.weights), self.n_actions, epsilon)
+        return EpsilonGreedy(ActionScore(sign * mean.score.weights), self.n_actions, epsilon)
 
     def _uniform_weights(self, rng: np.random.Generator) -> FloatArray:
         """Return standardized sums of U(-1, 1): (1 + d_context, n_actions).
@@ -346,7 +346,7 @@ class MeanReward:
     logistic : whether q is the logistic function of the score.
     """
 
-    def __init__(self, score: LinearScore, *, logistic: bool) -> None:
+    def __init__(self, score: ActionScore, *, logistic: bool) -> None:
         self.score = score
         self.logistic = logistic
 

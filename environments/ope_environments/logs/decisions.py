@@ -18,13 +18,13 @@ from ope_bench import (
     read_table,
 )
 
-__all__ = ["Columns", "Decisions", "EXAMPLE", "read_decisions"]
+__all__ = ["LogColumns", "LoggedDecisions", "EXAMPLE", "read_decisions"]
 
 EXAMPLE = Path(__file__).with_name("example.csv")
 
 
 @dataclass(frozen=True)
-class Columns:
+class LogColumns:
     """The roles of the table's columns.
 
     Parameters
@@ -59,7 +59,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Decisions:
+class LoggedDecisions:
     """Logged decisions.
 
     Parameters
@@ -84,7 +84,7 @@ class Decisions:
     embedding_columns: tuple[Column, ...]
 
 
-def read_decisions(path: str | None, columns: Columns) -> Decisions:
+def read_decisions(path: str | None, columns: LogColumns) -> LoggedDecisions:
     """Read the table, or the example if ``path`` is None.
 
     Raises
@@ -98,7 +98,7 @@ def read_decisions(path: str | None, columns: Columns) -> Decisions:
 
 
 @lru_cache(maxsize=2)
-def _read(path: Path, columns: Columns, _state: object) -> Decisions:
+def _read(path: Path, columns: LogColumns, _state: object) -> LoggedDecisions:
     described = (*columns.context, *columns.embedding)
     categorical = set(columns.categorical)
     words = [name for name in described if name in categorical]
@@ -135,7 +135,7 @@ def _read(path: Path, columns: Columns, _state: object) -> Decisions:
             kind if kind.kind == "categorical" else Column("atoms") for kind in embedding_kinds
         )
     reward = table.numbers(columns.reward)
-    return Decisions(
+    return LoggedDecisions(
         context, kinds, action, tuple(names), reward, propensity, embedding, embedding_kinds
     )
 

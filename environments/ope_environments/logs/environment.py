@@ -22,10 +22,10 @@ from ope_bench import (
     Truth,
     stream,
 )
-from ope_environments.logs.decisions import Columns, Decisions, read_decisions
+from ope_environments.logs.decisions import LogColumns, LoggedDecisions, read_decisions
 from ope_environments.logs.logging_model import fit_logging
 from ope_environments.logs.makers.making import MakerName, maker_of_file
-from ope_environments.logs.reward_model import RewardModel
+from ope_environments.logs.reward_model import MeanRewardModel
 from ope_environments.logs.reward_names import RewardName, reward_of
 from ope_environments.populations.design import Design
 from ope_environments.populations.population import (
@@ -213,7 +213,7 @@ class Logs(FromPopulation, Environment):
 
     def population(self, world_rng: np.random.Generator) -> Population:
         """Build the population of the table's rows, with the fitted models."""
-        columns = Columns(
+        columns = LogColumns(
             _names(self.context),
             self.action,
             self.reward,
@@ -237,8 +237,8 @@ def _names(given: Names) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4)
 def _models(
-    data: Decisions, reward: tuple[RewardName, float], by_context: bool
-) -> tuple[RewardModel, Softmax]:
+    data: LoggedDecisions, reward: tuple[RewardName, float], by_context: bool
+) -> tuple[MeanRewardModel, Softmax]:
     design = Design(data.columns, data.context)
     model = reward_of(reward[0], data, design, reward[1], stream("logs", "smooth reward"))
     return model, fit_logging(data, design, by_context=by_context)
@@ -246,7 +246,7 @@ def _models(
 
 @lru_cache(maxsize=4)
 def _world(
-    data: Decisions,
+    data: LoggedDecisions,
     reward: tuple[RewardName, float],
     by_context: bool,
     epsilon: float | None,

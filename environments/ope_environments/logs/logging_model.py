@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ope_bench import FloatArray, Score, Softmax, row_chunks
-from ope_environments.logs.decisions import Decisions
+from ope_environments.logs.decisions import LoggedDecisions
 from ope_environments.populations.design import Design
 
 __all__ = ["fit_logging"]
@@ -14,7 +14,7 @@ SHARPEST, BLUNTEST = 5.0, 0.2
 """Range of the inverse temperature that matches the logged propensities."""
 
 
-def fit_logging(data: Decisions, design: Design, *, by_context: bool) -> Softmax:
+def fit_logging(data: LoggedDecisions, design: Design, *, by_context: bool) -> Softmax:
     """Fit a multinomial logistic regression, or the actions' shares in every context.
 
     Where propensities are logged, an inverse temperature is fitted too, such that the model's
@@ -31,7 +31,7 @@ def fit_logging(data: Decisions, design: Design, *, by_context: bool) -> Softmax
     return policy
 
 
-def _logistic(data: Decisions, design: Design) -> Score:
+def _logistic(data: LoggedDecisions, design: Design) -> Score:
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(max_iter=5000).fit(design(data.context), data.action)
@@ -53,7 +53,7 @@ def _logistic(data: Decisions, design: Design) -> Score:
     return logits
 
 
-def _shares(data: Decisions) -> Score:
+def _shares(data: LoggedDecisions) -> Score:
     counts = np.bincount(data.action, minlength=len(data.actions))
     with np.errstate(divide="ignore"):
         log_share = np.log(counts / counts.sum())
@@ -64,7 +64,7 @@ def _shares(data: Decisions) -> Score:
     return logits
 
 
-def _sharpness(data: Decisions, logits: Score, propensity: FloatArray) -> float:
+def _sharpness(data: LoggedDecisions, logits: Score, propensity: FloatArray) -> float:
     """Find the inverse temperature that minimizes the squared error of log propensities."""
     wanted = np.log(propensity)
 

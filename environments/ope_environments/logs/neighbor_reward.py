@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ope_bench import FloatArray, IntArray
-from ope_environments.logs.decisions import Decisions
+from ope_environments.logs.decisions import LoggedDecisions
 from ope_environments.populations.design import Design
 
 __all__ = ["NeighborReward", "fit_neighbors"]
@@ -31,7 +31,7 @@ class NeighborReward:
     """
 
     def __init__(
-        self, design: Design, data: Decisions, action_mean: FloatArray, ridge: float
+        self, design: Design, data: LoggedDecisions, action_mean: FloatArray, ridge: float
     ) -> None:
         from scipy.spatial import cKDTree
 
@@ -72,7 +72,7 @@ class NeighborReward:
         return found
 
 
-def fit_neighbors(data: Decisions, design: Design, ridge: float) -> NeighborReward:
+def fit_neighbors(data: LoggedDecisions, design: Design, ridge: float) -> NeighborReward:
     """Fit the model; an action's mean is shrunk to the overall one."""
     n_actions = len(data.actions)
     count = np.bincount(data.action, minlength=n_actions)

@@ -7,21 +7,21 @@ from typing import Any, Protocol
 import numpy as np
 
 from ope_bench import FloatArray, IntArray
-from ope_environments.logs.decisions import Decisions
+from ope_environments.logs.decisions import LoggedDecisions
 from ope_environments.populations.design import Design
 from ope_environments.populations.linear_reward import LinearReward, fit_ridge
 
 __all__ = [
     "BoostedReward",
     "ConstantReward",
-    "RewardModel",
+    "MeanRewardModel",
     "fit_boosted",
     "fit_constant",
     "fit_linear",
 ]
 
 
-class RewardModel(Protocol):
+class MeanRewardModel(Protocol):
     """Mean rewards of contexts and actions."""
 
     def __call__(self, context: FloatArray) -> FloatArray:
@@ -31,7 +31,7 @@ class RewardModel(Protocol):
         """Return the expected reward of each row's action: (k,)."""
 
 
-def fit_linear(data: Decisions, design: Design, ridge: float) -> LinearReward:
+def fit_linear(data: LoggedDecisions, design: Design, ridge: float) -> LinearReward:
     """Fit a ridge regression for each action, shrunk to a common one."""
     return fit_ridge(
         data.context,
@@ -77,7 +77,7 @@ class BoostedReward:
         return kept
 
 
-def fit_boosted(data: Decisions, ridge: float) -> BoostedReward:
+def fit_boosted(data: LoggedDecisions, ridge: float) -> BoostedReward:
     """Fit scikit-learn's histogram gradient boosting; an action's mean is shrunk to the mean."""
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
@@ -116,6 +116,6 @@ class ConstantReward:
         return np.full(len(action), self.mean)
 
 
-def fit_constant(data: Decisions) -> ConstantReward:
+def fit_constant(data: LoggedDecisions) -> ConstantReward:
     """Take the mean of the logged rewards."""
     return ConstantReward(float(data.reward.mean()), len(data.actions))

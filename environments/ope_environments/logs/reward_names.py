@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from ope_environments.logs.decisions import Decisions
+from ope_environments.logs.decisions import LoggedDecisions
 from ope_environments.logs.neighbor_reward import fit_neighbors
 from ope_environments.logs.reward_model import (
-    RewardModel,
+    MeanRewardModel,
     fit_boosted,
     fit_constant,
     fit_linear,
@@ -23,8 +23,8 @@ RewardName = Literal["linear", "boosting", "neighbors", "random", "constant"]
 
 
 def reward_of(
-    name: RewardName, data: Decisions, design: Design, ridge: float, rng: np.random.Generator
-) -> RewardModel:
+    name: RewardName, data: LoggedDecisions, design: Design, ridge: float, rng: np.random.Generator
+) -> MeanRewardModel:
     """Return the model of a name, fitted to logged rows.
 
     Parameters

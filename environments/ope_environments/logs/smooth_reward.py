@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ope_bench import FloatArray, IntArray
-from ope_environments.logs.decisions import Decisions
+from ope_environments.logs.decisions import LoggedDecisions
 from ope_environments.populations.design import Design
 
 __all__ = ["SmoothReward", "draw_smooth"]
@@ -63,7 +63,7 @@ class SmoothReward:
 
 
 def draw_smooth(
-    data: Decisions, design: Design, spread: float, rng: np.random.Generator
+    data: LoggedDecisions, design: Design, spread: float, rng: np.random.Generator
 ) -> SmoothReward:
     """Draw a function with the mean of the logged rewards and about this standard deviation.
 

@@ -18,7 +18,7 @@ from ope_bench import (
     Truth,
     UnavailableError,
 )
-from ope_environments.music_lists.layout import WHERE_TO_GET, Lists, read_lists
+from ope_environments.music_lists.layout import WHERE_TO_GET, PaddedLists, read_lists
 
 __all__ = ["MusicLists"]
 
@@ -124,7 +124,7 @@ class Ordered(DiscretePolicy):
     lists : of the log.
     """
 
-    def __init__(self, lists: Lists) -> None:
+    def __init__(self, lists: PaddedLists) -> None:
         super().__init__(int(lists.available.max()))
         self._target = lists.target
 
@@ -140,7 +140,9 @@ def _codes(n: int) -> tuple[float, ...]:
     return tuple(map(float, range(n)))
 
 
-def _rows(lists: Lists, n: int, rng: np.random.Generator) -> tuple[IntArray, IntArray, IntArray]:
+def _rows(
+    lists: PaddedLists, n: int, rng: np.random.Generator
+) -> tuple[IntArray, IntArray, IntArray]:
     """Draw lists until there are n rows; return each row's draw, list and slot: (n,) each."""
     drawn = rng.integers(len(lists.slots), size=n)
     unit = np.repeat(np.arange(n), lists.slots[drawn])[:n]
@@ -149,11 +151,11 @@ def _rows(lists: Lists, n: int, rng: np.random.Generator) -> tuple[IntArray, Int
     return drawn[unit], drawn[unit], np.arange(n) - first[unit]
 
 
-def _features(lists: Lists, drawn: IntArray, action: IntArray) -> FloatArray:
+def _features(lists: PaddedLists, drawn: IntArray, action: IntArray) -> FloatArray:
     return np.stack([lists.features[i][a] for i, a in zip(drawn, action, strict=True)])
 
 
-def _mean(lists: Lists) -> tuple[float, float]:
+def _mean(lists: PaddedLists) -> tuple[float, float]:
     """Return the mean reward per row, and its standard error by lists."""
     total, rows = lists.reward.sum(axis=1), float(lists.slots.sum())
     mean = float(total.sum()) / rows

@@ -10,7 +10,7 @@ import numpy as np
 
 from ope_bench import DataFileError, FloatArray, IntArray, UnavailableError, read_table
 
-__all__ = ["Lists", "read_lists"]
+__all__ = ["PaddedLists", "read_lists"]
 
 COLUMNS = (
     "actions", "rewards", "logging_selected_actions", "target_selected_actions", "propensities",
@@ -25,7 +25,7 @@ ROUNDING = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class PaddedLists:
     """Lists, padded to the longest.
 
     Parameters
@@ -48,7 +48,7 @@ class Lists:
 
 
 @lru_cache(maxsize=2)
-def read_lists(folder: str) -> Lists:
+def read_lists(folder: str) -> PaddedLists:
     """Read all parquet files of a folder, in the order of their names.
 
     Raises
@@ -78,7 +78,7 @@ def read_lists(folder: str) -> Lists:
         propensity[i, :k, :k] = row["propensities"]
     features = tuple(np.array(row["actions"], dtype=np.float64) for row in records)
     available = np.array([len(one) for one in features])
-    return Lists(slots, available, shown, target, reward, propensity, features)
+    return PaddedLists(slots, available, shown, target, reward, propensity, features)
 
 
 WHO = ("logging", "target")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ope_bench import Column, FloatArray, IntArray, row_chunks
-from ope_environments.open_bandit.layout import Log
+from ope_environments.open_bandit.layout import PolicyLog
 
 __all__ = ["ClickModel", "fit_clicks"]
 
@@ -50,7 +50,7 @@ class ClickModel:
         return ClickModel(self.user + 0.5 * (low + high), self.item, self.position)
 
 
-def fit_clicks(log: Log, columns: tuple[Column, ...], n_items: int) -> ClickModel:
+def fit_clicks(log: PolicyLog, columns: tuple[Column, ...], n_items: int) -> ClickModel:
     """Fit a ridge logistic regression on one-hot user features, position and item.
 
     An item that was never shown has the average item's log odds.

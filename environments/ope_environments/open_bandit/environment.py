@@ -23,7 +23,7 @@ from ope_bench import (
     Uniform,
 )
 from ope_environments.open_bandit.click_model import ClickModel, fit_clicks
-from ope_environments.open_bandit.layout import Campaign, Log, log_path, read_campaign
+from ope_environments.open_bandit.layout import Campaign, PolicyLog, log_path, read_campaign
 from ope_environments.open_bandit.lists import as_lists, page_views, redrawn_lists
 from ope_environments.populations.population import Population, bernoulli, value_of
 
@@ -208,7 +208,7 @@ class OpenBandit(Environment):
 
 
 def _with_logs(
-    problem: Problem, log: Log, row: IntArray, reward: FloatArray, logging: str
+    problem: Problem, log: PolicyLog, row: IntArray, reward: FloatArray, logging: str
 ) -> Problem:
     """Build the problem with rows of the log, their propensities and the given rewards."""
     from dataclasses import replace
@@ -226,12 +226,14 @@ def _with_logs(
     )
 
 
-def _rows(log: Log, rows: slice) -> Log:
-    return Log(log.context[rows], log.item[rows], log.click[rows], log.propensity[rows])
+def _rows(log: PolicyLog, rows: slice) -> PolicyLog:
+    return PolicyLog(log.context[rows], log.item[rows], log.click[rows], log.propensity[rows])
 
 
 @lru_cache(maxsize=4)
-def _fitted(campaign: Campaign, logging: str, click_rate: float | None) -> tuple[Log, ClickModel]:
+def _fitted(
+    campaign: Campaign, logging: str, click_rate: float | None
+) -> tuple[PolicyLog, ClickModel]:
     log = campaign.random if logging == "random" else campaign.bts
     model = fit_clicks(log, campaign.columns, len(campaign.item_embedding))
     return log, model if click_rate is None else model.with_mean(click_rate)
@@ -240,7 +242,7 @@ def _fitted(campaign: Campaign, logging: str, click_rate: float | None) -> tuple
 @lru_cache(maxsize=4)
 def _world(
     campaign: Campaign, logging: str, click_rate: float | None, epsilon: float | None
-) -> tuple[Population, Log]:
+) -> tuple[Population, PolicyLog]:
     log, model = _fitted(campaign, logging, click_rate)
     n_items = len(campaign.item_embedding)
     target = Uniform(n_items) if epsilon is None else _greedy(model, epsilon)
@@ -259,7 +261,7 @@ def _world(
     )
 
 
-def _shares(log: Log, n_items: int) -> Tabular:
+def _shares(log: PolicyLog, n_items: int) -> Tabular:
     """Return each position's shares of items in the log, with one pseudo-count per item."""
     counts = np.ones((3, n_items))
     np.add.at(counts, (log.context[:, 4].astype(np.int64) - 1, log.item), 1.0)

@@ -19,7 +19,7 @@ from ope_bench import (
 )
 from ope_environments.tables.installed_folder import installed_folder
 
-__all__ = ["Campaign", "Log", "read_campaign"]
+__all__ = ["Campaign", "PolicyLog", "read_campaign"]
 
 USER_FEATURES = tuple(f"user_feature_{k}" for k in range(4))
 ITEM_FEATURES = tuple(f"item_feature_{k}" for k in range(4))
@@ -33,7 +33,7 @@ WHERE_TO_GET = (
 
 
 @dataclass(frozen=True, eq=False)
-class Log:
+class PolicyLog:
     """The log of one policy.
 
     Parameters
@@ -63,8 +63,8 @@ class Campaign:
     item_columns : kinds of the embedding's columns.
     """
 
-    random: Log
-    bts: Log
+    random: PolicyLog
+    bts: PolicyLog
     columns: tuple[Column, ...]
     item_embedding: FloatArray
     item_columns: tuple[Column, ...]
@@ -132,7 +132,7 @@ def _read(root: Path, campaign: str) -> Campaign:
     return Campaign(found["random"], found["bts"], tuple(columns), embedding, item_columns)
 
 
-def _log(table: Table, context: FloatArray, n_items: int, *, uniform: bool) -> Log:
+def _log(table: Table, context: FloatArray, n_items: int, *, uniform: bool) -> PolicyLog:
     context[:, 4] = _whole(table, "position", 1, 3)
     click, propensity = _whole(table, "click", 0, 1), table.numbers("propensity_score", high=1)
     if (propensity <= 0).any():
@@ -147,7 +147,7 @@ def _log(table: Table, context: FloatArray, n_items: int, *, uniform: bool) -> L
             what = f"{propensity[row]:g} is not 1/{n_items}, as the random policy's must be"
             table.raise_error(row, "propensity_score", what)
         propensity = np.full(len(item), 1.0 / n_items)
-    return Log(context, item, click, propensity)
+    return PolicyLog(context, item, click, propensity)
 
 
 def _whole(table: Table, name: str, low: int, high: int) -> FloatArray:

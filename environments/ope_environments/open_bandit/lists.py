@@ -20,7 +20,7 @@ from ope_bench import (
     read_table,
 )
 from ope_environments.open_bandit.click_model import ClickModel
-from ope_environments.open_bandit.layout import USER_FEATURES, Campaign, Log
+from ope_environments.open_bandit.layout import USER_FEATURES, Campaign, PolicyLog
 from ope_environments.populations.population import bernoulli
 from ope_environments.ranking.list_policies import IndependentSlots
 
@@ -91,7 +91,7 @@ def _no_score(context: FloatArray) -> FloatArray:
 
 def redrawn_lists(
     campaign: Campaign,
-    log: Log,
+    log: PolicyLog,
     model: ClickModel,
     policies: tuple[FloatArray, FloatArray],
     n: int,

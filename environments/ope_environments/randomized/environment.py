@@ -15,8 +15,8 @@ from ope_bench import Environment, ParameterError, Problem, Truth, read_table, s
 from ope_environments.randomized.invented import INVENTED_ROLES, invented_table
 from ope_environments.randomized.presets import PRESETS, PresetName, preset_path, preset_table
 from ope_environments.randomized.roles import AssignedBy, Roles
-from ope_environments.randomized.trial import Trial, trial_of
-from ope_environments.randomized.world import Target, TargetName, World, make_world
+from ope_environments.randomized.trial import RandomizedTrial, trial_of
+from ope_environments.randomized.world import TargetName, TargetRule, TrialWorld, make_world
 
 __all__ = ["Randomized"]
 
@@ -202,7 +202,7 @@ class Randomized(Environment):
             shared_contexts=self.shared_contexts,
         )
 
-    def world(self, world_rng: np.random.Generator) -> World:
+    def world(self, world_rng: np.random.Generator) -> TrialWorld:
         """Return the trial's rows with both policies, kept in memory.
 
         Raises
@@ -211,11 +211,11 @@ class Randomized(Environment):
         DataFileError : the file is damaged or another one.
         ParameterError : a column is missing among the parameters, or an arm unknown.
         """
-        target = Target(self.target, self.target_arm, self.epsilon)
+        target = TargetRule(self.target, self.target_arm, self.epsilon)
         seed = int(world_rng.integers(2**63))
         return _world(self._trial(), target, self.skew, self.toward, seed)
 
-    def _trial(self) -> Trial:
+    def _trial(self) -> RandomizedTrial:
         if self.path is None:
             if self.data == "example":
                 return _example(self._roles(INVENTED_ROLES))
@@ -264,21 +264,23 @@ def _state(path: Path | None) -> tuple[int, int] | None:
 
 
 @lru_cache(maxsize=2)
-def _example(roles: Roles) -> Trial:
+def _example(roles: Roles) -> RandomizedTrial:
     return trial_of(invented_table(stream("randomized", "example")), roles)
 
 
 @lru_cache(maxsize=4)
-def _published(name: PresetName, grade: str, roles: Roles, _stat: object) -> Trial:
+def _published(name: PresetName, grade: str, roles: Roles, _stat: object) -> RandomizedTrial:
     return trial_of(preset_table(name, grade), roles)
 
 
 @lru_cache(maxsize=2)
-def _table(path: str, roles: Roles, _stat: object) -> Trial:
+def _table(path: str, roles: Roles, _stat: object) -> RandomizedTrial:
     names = list(dict.fromkeys(roles.names))
     return trial_of(read_table(Path(path), names), roles)
 
 
 @lru_cache(maxsize=4)
-def _world(trial: Trial, target: Target, skew: float, toward: float, seed: int) -> World:
+def _world(
+    trial: RandomizedTrial, target: TargetRule, skew: float, toward: float, seed: int
+) -> TrialWorld:
     return make_world(trial, target, skew, toward, stream("randomized", seed))

@@ -17,14 +17,14 @@ from ope_bench import (
 )
 from ope_environments.randomized.roles import Roles
 
-__all__ = ["Trial", "trial_of"]
+__all__ = ["RandomizedTrial", "trial_of"]
 
 PRINTED = 1e-3
 """By how much printed probabilities of one arm, or their sum, may differ."""
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class RandomizedTrial:
     """All rows of a trial that have an arm and an outcome.
 
     Parameters
@@ -72,7 +72,7 @@ class Trial:
         return ((found - found.mean()) / (found.std() or 1.0))[:, None], (Column("atoms"),)
 
 
-def trial_of(table: Table, roles: Roles) -> Trial:
+def trial_of(table: Table, roles: Roles) -> RandomizedTrial:
     """Build the trial; rows without an arm were not in it, rows without an outcome are left out.
 
     Raises
@@ -94,7 +94,7 @@ def trial_of(table: Table, roles: Roles) -> Trial:
     if len(strata) > 1:
         context = np.column_stack([context, stratum.astype(np.float64)])
         columns = (*columns, _coded(len(strata)))
-    return Trial(
+    return RandomizedTrial(
         context=context,
         columns=columns,
         arm=arm,

@@ -29,9 +29,9 @@ from ope_environments.populations.population import draw_rows
 from ope_environments.populations.rejection import ROUNDING, Accepted, accept
 from ope_environments.randomized.policies import MixedRule, TiltedShares
 from ope_environments.randomized.stratified_value import stratified_value
-from ope_environments.randomized.trial import Trial
+from ope_environments.randomized.trial import RandomizedTrial
 
-__all__ = ["Target", "TargetName", "World", "make_world"]
+__all__ = ["TargetRule", "TargetName", "TrialWorld", "make_world"]
 
 TargetName = Literal["arm", "rule"]
 
@@ -49,7 +49,7 @@ FARTHEST = 2.0
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetRule:
     """The policy to evaluate.
 
     Parameters
@@ -65,7 +65,7 @@ class Target:
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class TrialWorld:
     """Some rows of a trial, and both policies.
 
     Parameters
@@ -75,7 +75,7 @@ class World:
     logging, target : the policies.
     """
 
-    trial: Trial
+    trial: RandomizedTrial
     rows: IntArray
     logging: DiscretePolicy
     target: DiscretePolicy
@@ -200,8 +200,12 @@ class World:
 
 
 def make_world(
-    trial: Trial, target: Target, skew: float, toward: float, rng: np.random.Generator
-) -> World:
+    trial: RandomizedTrial,
+    target: TargetRule,
+    skew: float,
+    toward: float,
+    rng: np.random.Generator,
+) -> TrialWorld:
     """Draw the held-out half and the direction of the skew, and build the policies.
 
     The score of the skew is z(x) u_a: z is the outcome as a ridge regression on the context
@@ -228,13 +232,13 @@ def make_world(
     score = _Score(_outcome_model(trial), trial, direction)
     tilted = TiltedShares(trial.share, _stratum_of(trial), score, skew)
     logging = Blend(tilted, policy, toward) if toward else tilted
-    return World(trial, rows, logging, policy)
+    return TrialWorld(trial, rows, logging, policy)
 
 
 class _Score:
     """z(x) u_a, by context: (k, n_arms)."""
 
-    def __init__(self, model: LinearReward, trial: Trial, direction: FloatArray) -> None:
+    def __init__(self, model: LinearReward, trial: RandomizedTrial, direction: FloatArray) -> None:
         context, _ = trial.features
         self.model, self.direction, self.width = model, direction, context.shape[1]
         predicted = model(context)[:, 0]
@@ -248,18 +252,20 @@ class _Score:
         return score
 
 
-def _stratum_of(trial: Trial) -> Callable[[FloatArray], IntArray]:
+def _stratum_of(trial: RandomizedTrial) -> Callable[[FloatArray], IntArray]:
     if trial.n_strata == 1:
         return lambda context: np.zeros(len(context), dtype=np.int64)
     return lambda context: context[:, -1].astype(np.int64)
 
 
-def _outcome_model(trial: Trial) -> LinearReward:
+def _outcome_model(trial: RandomizedTrial) -> LinearReward:
     """Fit the outcome on the context alone, whatever the arm."""
     return _linear(trial, np.arange(len(trial.arm)), np.zeros(len(trial.arm), dtype=np.int64), 1)
 
 
-def _learnt_rule(trial: Trial, rows: IntArray) -> Callable[[FloatArray, FloatArray], IntArray]:
+def _learnt_rule(
+    trial: RandomizedTrial, rows: IntArray
+) -> Callable[[FloatArray, FloatArray], IntArray]:
     """Return the arm with the largest predicted outcome, by a regression for each arm.
 
     Among arms that have a share of `LEAST_SHARE` in the stratum, or where none has, the largest.
@@ -280,7 +286,9 @@ def _constant_rule(arm: int) -> Callable[[FloatArray, FloatArray], IntArray]:
     return lambda context, share: np.full(len(context), arm)
 
 
-def _linear(trial: Trial, rows: IntArray, action: IntArray, n_actions: int) -> LinearReward:
+def _linear(
+    trial: RandomizedTrial, rows: IntArray, action: IntArray, n_actions: int
+) -> LinearReward:
     context, columns = trial.features
     return fit_ridge(
         context[rows],
@@ -304,7 +312,7 @@ def _halves(unit: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArra
     return np.flatnonzero(learns), np.flatnonzero(~learns)
 
 
-def _arm(trial: Trial, name: str | None) -> int:
+def _arm(trial: RandomizedTrial, name: str | None) -> int:
     if name is None:
         return int(np.bincount(trial.arm, minlength=len(trial.arms)).argmax())
     if name not in trial.arms:

@@ -11,7 +11,7 @@ from ope_bench import FloatArray, IntArray
 from ope_environments.ranking.list_policies import PlackettLuce, ScoredLists
 from ope_environments.ranking.races import race
 
-__all__ = ["ClickModel", "ClickModelName"]
+__all__ = ["ListClickModel", "ClickModelName"]
 
 ClickModelName = Literal["independent", "position-based", "cascade", "trust-bias"]
 
@@ -20,7 +20,7 @@ TRUST_LOSS, TRUST_GAIN = 0.01, 0.65
 
 
 @dataclass(frozen=True)
-class ClickModel:
+class ListClickModel:
     """P(click on the item at slot k), given the list and each item's relevance ρ.
 
     ``independent``: ρ. ``position-based``: θ_k ρ with θ_k = 1/k^η, k from 1. ``trust-bias``:

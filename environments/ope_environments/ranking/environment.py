@@ -20,7 +20,7 @@ from ope_bench import (
     Schema,
     Truth,
 )
-from ope_environments.ranking.clicks import ClickModel, ClickModelName
+from ope_environments.ranking.clicks import ClickModelName, ListClickModel
 from ope_environments.ranking.list_policies import IndependentSlots, PlackettLuce, ScoredLists
 
 __all__ = ["Ranking"]
@@ -118,7 +118,7 @@ class Ranking(Environment):
             msg = f"ranking: {self.length} slots need at least as many items, not {self.n_actions}"
             raise ParameterError(msg)
         users = self._users(world_rng)
-        model = ClickModel(self.clicks, self.length, self.eta, self.gamma)
+        model = ListClickModel(self.clicks, self.length, self.eta, self.gamma)
         logging, target = (
             POLICIES[kind](users.score, self.n_actions, self.length, beta)
             for kind, beta in (
@@ -184,9 +184,9 @@ class Ranking(Environment):
         self,
         users: Users,
         policy: ScoredLists,
-        model: ClickModel,
+        model: ListClickModel,
         rng: np.random.Generator,
-    ) -> Lists:
+    ) -> DrawnLists:
         lists = math.ceil(self.n_samples / self.length)
         context = users.context[rng.integers(self.n_users, size=lists)]
         items = policy.sample_lists(context, rng)
@@ -196,7 +196,7 @@ class Ranking(Environment):
         rows = np.column_stack([context[unit], slot.astype(np.float64)])
         rows.flags.writeable = False
         action = items.reshape(-1)[: self.n_samples]
-        return Lists(context, items, rows, action, click, unit, slot)
+        return DrawnLists(context, items, rows, action, click, unit, slot)
 
     def _schema(self, width: int) -> Schema:
         mask = (Column("categorical", (0.0, 1.0)),) * (self.n_actions if self.available < 1 else 0)
@@ -244,7 +244,7 @@ class Users:
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class DrawnLists:
     """Drawn lists and their rows.
 
     Parameters

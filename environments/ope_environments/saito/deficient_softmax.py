@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ope_bench import FloatArray, IntArray
-from ope_environments.synthetic.linear_score import LinearScore, LinearSoftmax
+from ope_environments.synthetic.linear_score import ActionScore, LinearSoftmax
 
 __all__ = ["DeficientSoftmax"]
 
@@ -35,7 +35,7 @@ class DeficientSoftmax(LinearSoftmax):
            [0.33333333, 0.        , 0.33333333, 0.33333333]])
     """
 
-    def __init__(self, score: LinearScore, *, n_deficient: int, beta: float = 1.0) -> None:
+    def __init__(self, score: ActionScore, *, n_deficient: int, beta: float = 1.0) -> None:
         super().__init__(score, beta)
         self.n_deficient = n_deficient
         self.full_support = n_deficient == 0

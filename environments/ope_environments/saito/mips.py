@@ -23,7 +23,7 @@ from ope_bench import (
 )
 from ope_environments.saito.deficient_softmax import DeficientSoftmax
 from ope_environments.synthetic.context_integral import normal_expectation
-from ope_environments.synthetic.linear_score import LinearGreedy, LinearScore, greedy_value
+from ope_environments.synthetic.linear_score import ActionScore, LinearGreedy, greedy_value
 
 __all__ = ["MIPSRows", "MIPSWorld", "SaitoMIPS"]
 
@@ -267,7 +267,7 @@ class MIPSWorld:
         self.embedding = FactoredEmbedding(tables)
         pairs = zip(rewards, tables, strict=True)
         total: FloatArray = np.sum([reward @ table.T for reward, table in pairs], axis=0)
-        self.score = LinearScore(total + own)
+        self.score = ActionScore(total + own)
         """q(x, a), affine in the context."""
         self._environment = environment
 
@@ -280,9 +280,9 @@ class MIPSWorld:
         )
 
     @cached_property
-    def preference(self) -> LinearScore:
+    def preference(self) -> ActionScore:
         """Return what the target policy maximizes: the score, or its negative."""
-        return LinearScore(self._environment.sign * self.score.weights)
+        return ActionScore(self._environment.sign * self.score.weights)
 
     @cached_property
     def target_policy(self) -> LinearGreedy:
@@ -300,10 +300,10 @@ class MIPSWorld:
         embedding = self.embedding.sample(action, rng)
         reward = np.zeros(len(context))
         if self.own.any():
-            reward += LinearScore(self.own).at(context, action)
+            reward += ActionScore(self.own).at(context, action)
         for dimension, affine in enumerate(self.rewards):
             code: IntArray = embedding[:, dimension].astype(np.int64)
-            reward += LinearScore(affine).at(context, code)
+            reward += ActionScore(affine).at(context, code)
         reward += self._environment.reward_std * rng.standard_normal(len(context))
         return MIPSRows(context, action, probability, embedding, reward)
 

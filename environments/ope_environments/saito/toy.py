@@ -23,8 +23,8 @@ from ope_bench import (
 )
 from ope_environments.synthetic.context_integral import normal_expectation
 from ope_environments.synthetic.linear_score import (
+    ActionScore,
     LinearGreedy,
-    LinearScore,
     LinearSoftmax,
     greedy_value,
 )
@@ -133,7 +133,7 @@ class SaitoToy(Environment):
     ) -> tuple[Problem, Truth]:
         """Sample one problem and its true value."""
         world = self._world(world_rng)
-        score = LinearScore(world.reward @ world.table.T)
+        score = ActionScore(world.reward @ world.table.T)
         logging = LinearSoftmax(score, self.beta)
         target = LinearGreedy(score, self.epsilon)
         shown = FiniteEmbedding(world.shown, world.table)
@@ -229,7 +229,7 @@ class SaitoToy(Environment):
     def _rewards(
         self, world: _World, context: FloatArray, code: IntArray, rng: np.random.Generator
     ) -> FloatArray:
-        mean = LinearScore(world.reward).at(context, code)
+        mean = ActionScore(world.reward).at(context, code)
         if world.wave is not None:
             mean = mean + world.wave.at(context, code)
         return mean + self.reward_std * rng.standard_normal(len(context))

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ope_bench import EpsilonGreedy, FloatArray, IntArray, Softmax, row_chunks
 
-__all__ = ["LinearGreedy", "LinearScore", "LinearSoftmax", "greedy_value"]
+__all__ = ["LinearGreedy", "ActionScore", "LinearSoftmax", "greedy_value"]
 
 PRUNE_FROM = 2_000
 """Number of actions from which finding the few that can be greedy pays for itself."""
@@ -35,7 +35,7 @@ FLAT = 1e-12
 """Spread, beside the largest weight, below which an axis holds rounding errors only."""
 
 
-class LinearScore:
+class ActionScore:
     """score(x, a) = w_a[0] + w_a[1:] . x, the expected reward of many synthetic worlds.
 
     Parameters
@@ -94,7 +94,7 @@ class LinearScore:
 
 
 class LinearSoftmax(Softmax):
-    """Softmax of a `LinearScore`, whose temperature is part of the weights.
+    """Softmax of a `ActionScore`, whose temperature is part of the weights.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ class LinearSoftmax(Softmax):
     beta : inverse temperature.
     """
 
-    def __init__(self, score: LinearScore, beta: float = 1.0) -> None:
+    def __init__(self, score: ActionScore, beta: float = 1.0) -> None:
         super().__init__(score, score.n_actions, beta)
-        self._scaled = LinearScore(beta * score.weights)
+        self._scaled = ActionScore(beta * score.weights)
 
     def project(self, context: FloatArray, features: FloatArray) -> FloatArray:
         """Return E[features[a]] over actions: (n, k); of one feature without a table."""
@@ -129,7 +129,7 @@ class LinearSoftmax(Softmax):
 
 
 class LinearGreedy(EpsilonGreedy):
-    """Epsilon-greedy on a `LinearScore`.
+    """Epsilon-greedy on a `ActionScore`.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class LinearGreedy(EpsilonGreedy):
     epsilon : exploration share in [0, 1].
     """
 
-    def __init__(self, score: LinearScore, epsilon: float) -> None:
+    def __init__(self, score: ActionScore, epsilon: float) -> None:
         super().__init__(score, score.n_actions, epsilon)
         self._contenders = score.contenders()
         self._weights = np.ascontiguousarray(score.weights[:, self._contenders])
@@ -210,7 +210,7 @@ class LinearGreedy(EpsilonGreedy):
         return best
 
 
-def greedy_value(score: LinearScore, policy: LinearGreedy, context: FloatArray) -> FloatArray:
+def greedy_value(score: ActionScore, policy: LinearGreedy, context: FloatArray) -> FloatArray:
     """Sum over actions of pi(a|x) score(x, a), without a table: (n,).
 
     No method of the policy: an estimator that is granted the policy must not be told its value.

@@ -19,11 +19,11 @@ from ope_estimators.learning.batched_descent import train_batched
 from ope_estimators.learning.folds import folds
 from ope_estimators.learning.learners import classifier, fitted
 
-__all__ = ["ScoreModel", "Scores"]
+__all__ = ["ScoreModel", "RatioScores"]
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class RatioScores:
     """Uncalibrated log-ratios of a classifier.
 
     Parameters
@@ -62,7 +62,7 @@ class ScoreModel:
     cross_fit: int
     flow: FlowModel | None = None
 
-    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> Scores:
+    def fit(self, view: View, *, rng: np.random.Generator, device: str) -> RatioScores:
         """Fit the scores at both samples' rows."""
         prepared = self.begin(view, rng=rng, device=device)
         for part in prepared.parts(self.cross_fit):
@@ -89,12 +89,12 @@ class ScoreModel:
         if view.has_units:
             unit = np.concatenate([view.fold_unit, view.target_fold_unit])
         # Without a classifier, the log-ratio is zero.
-        scores = Scores(np.zeros(len(label)), fold, facts)
+        scores = RatioScores(np.zeros(len(label)), fold, facts)
         return PreparedScores(features, label, unit, seed, scores)
 
     def complete(
         self, prepared: Sequence[PreparedScores], *, device: str
-    ) -> list[Scores | OpeBenchError]:
+    ) -> list[RatioScores | OpeBenchError]:
         """Fit the scores of many replicates, with all their networks trained together."""
         from ope_estimators.learning.mlp import row_log_loss
 
@@ -104,7 +104,7 @@ class ScoreModel:
             for part in one.parts(self.cross_fit)
         ]
         trainings = [model.begin(*prepared[number].training(part)) for number, part, model in work]
-        outcome: list[Scores | OpeBenchError] = [one.scores for one in prepared]
+        outcome: list[RatioScores | OpeBenchError] = [one.scores for one in prepared]
         descents = train_batched(trainings, row_log_loss)
         for (number, part, model), descent in zip(work, descents, strict=True):
             if isinstance(descent, OpeBenchError):
@@ -121,7 +121,7 @@ class ScoreModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ScoredPart:
     """The rows that one classifier scores, and the rows that it is fitted on."""
 
     held: npt.NDArray[np.bool_]
@@ -145,22 +145,22 @@ class PreparedScores:
     label: IntArray
     unit: IntArray | None
     seed: int
-    scores: Scores
+    scores: RatioScores
 
-    def training(self, part: Part) -> tuple[FloatArray, IntArray, IntArray | None]:
+    def training(self, part: ScoredPart) -> tuple[FloatArray, IntArray, IntArray | None]:
         """Return the features, labels and units that a classifier is fitted on."""
         unit = None if self.unit is None else self.unit[part.train]
         return self.features[part.train], self.label[part.train], unit
 
-    def parts(self, cross_fit: int) -> Iterator[Part]:
+    def parts(self, cross_fit: int) -> Iterator[ScoredPart]:
         """Yield a part for each fold with enough rows for a classifier."""
         for this in np.unique(self.scores.fold):
             held = self.scores.fold == this
             train = ~held if cross_fit >= 2 else held
             if len(np.unique(self.label[train])) == 2:
-                yield Part(held, train)
+                yield ScoredPart(held, train)
 
-    def score(self, part: Part, model: Any) -> None:
+    def score(self, part: ScoredPart, model: Any) -> None:
         """Store the scores of a fitted classifier for its rows."""
         n1 = int(self.label[part.train].sum())
         prior = math.log(n1 / (int(part.train.sum()) - n1))

@@ -18,7 +18,7 @@ from ope_bench import (
     View,
 )
 
-__all__ = ["Candidate", "Failure", "Outcomes", "run_candidates"]
+__all__ = ["Candidate", "Failure", "CandidateOutcomes", "run_candidates"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Failure:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class CandidateOutcomes:
     """Candidates that have an estimate, in their order, and the failures of the others."""
 
     working: list[Candidate] = field(default_factory=list)
@@ -113,7 +113,7 @@ class Outcomes:
 
 def run_candidates(
     nested: Iterable[NestedEstimator], view: View, device: str, *, most: int | None = None
-) -> Outcomes:
+) -> CandidateOutcomes:
     """Run estimators one by one; a failure costs its candidate alone.
 
     Parameters
@@ -123,7 +123,7 @@ def run_candidates(
     device : device of the trial.
     most : stop after so many that work; None runs all.
     """
-    outcomes = Outcomes()
+    outcomes = CandidateOutcomes()
     for one in nested:
         if most is not None and len(outcomes.working) >= most:
             break

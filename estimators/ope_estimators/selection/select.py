@@ -24,7 +24,7 @@ from ope_bench import (
     View,
 )
 from ope_estimators.selection.anchored import anchored_score
-from ope_estimators.selection.candidates import Candidate, Outcomes, run_candidates
+from ope_estimators.selection.candidates import Candidate, CandidateOutcomes, run_candidates
 from ope_estimators.selection.first import first_choice
 from ope_estimators.selection.ocv import ocv_score
 from ope_estimators.selection.slope import slope_choice
@@ -193,7 +193,9 @@ class Select(Estimator):
         """The estimate of the chosen candidate."""
         return self.estimate_
 
-    def _selected(self, outcomes: Outcomes, view: View, seed: int, device: str) -> Estimate:
+    def _selected(
+        self, outcomes: CandidateOutcomes, view: View, seed: int, device: str
+    ) -> Estimate:
         """Apply the rule to two candidates or more."""
         working = outcomes.working
         if self.by in ANCHORED:
@@ -203,7 +205,9 @@ class Select(Estimator):
         facts: dict[str, Diagnostic] = {"reruns": spread.reruns}
         return _chosen(outcomes, index, facts | _scores(working, score))
 
-    def _by_anchor(self, outcomes: Outcomes, view: View, seed: int, device: str) -> Estimate:
+    def _by_anchor(
+        self, outcomes: CandidateOutcomes, view: View, seed: int, device: str
+    ) -> Estimate:
         working = outcomes.working
         anchor, failures = self._working_anchor(working, view, device)
         if anchor is None or (self.by in OCV and len(np.unique(view.unit)) < 2):
@@ -256,7 +260,7 @@ def _scores(candidates: list[Candidate], score: FloatArray) -> dict[str, Diagnos
     return {f"score[{one.name}]": float(s) for one, s in zip(candidates, score, strict=True)}
 
 
-def _chosen(outcomes: Outcomes, index: int, facts: dict[str, Diagnostic]) -> Estimate:
+def _chosen(outcomes: CandidateOutcomes, index: int, facts: dict[str, Diagnostic]) -> Estimate:
     """The estimate of one candidate, with diagnostics of the choice beside its own."""
     chosen = outcomes.working[index]
     own = dict(chosen.estimate.diagnostics)

@@ -50,7 +50,7 @@ Combination = dict[int, float]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Answer:
+class SummedAnswer:
     """An estimate, and its combination of columns for differences.
 
     Parameters
@@ -90,7 +90,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnNumbers:
     """The numbers of a score's columns: b, u, u y, c and c y; None for those that it lacks."""
 
     baseline: int | None = None
@@ -122,16 +122,16 @@ class _Table:
             self.columns.append(column)
         return number
 
-    def put_score(self, score: LinearScore) -> Columns:
+    def put_score(self, score: LinearScore) -> ColumnNumbers:
         """Return the numbers of a score's columns."""
         baseline, weight, outcome = self.put(score.baseline), score.weight, score.outcome
         if weight is None or outcome is None:
-            return Columns(baseline)
+            return ColumnNumbers(baseline)
         gain, control = self.put(weight * outcome), score.control
         if control is not None:
             around = self.put(control), self.put(control * outcome)
-            return Columns(baseline, self.put(weight), gain, *around)
-        return Columns(baseline, self.put(weight) if score.normalized else None, gain)
+            return ColumnNumbers(baseline, self.put(weight), gain, *around)
+        return ColumnNumbers(baseline, self.put(weight) if score.normalized else None, gain)
 
 
 class StreamedSums:
@@ -185,8 +185,8 @@ class StreamedSums:
         self._total: Sums = {}
         self._sums_of_gain: list[tuple[float, float]] = []
         self._weighed: list[tuple[int, int]] = []
-        self._columns: list[list[list[Columns]]] = []
-        self._answers: list[list[Answer | None]] = []
+        self._columns: list[list[list[ColumnNumbers]]] = []
+        self._answers: list[list[SummedAnswer | None]] = []
 
     def _batch(self, log: Any, *place: Any) -> Batch:
         return Batch(log, self.facts.problem_of, *place)
@@ -323,7 +323,7 @@ class StreamedSums:
 
     def _table(
         self, batch: Batch
-    ) -> tuple[_Table, list[tuple[int, int]], list[list[list[Columns]]], Sums]:
+    ) -> tuple[_Table, list[tuple[int, int]], list[list[list[ColumnNumbers]]], Sums]:
         """Return the columns that rows add, where the weights and scores of each policy are.
 
         The last value are sums of the weights that are used.
@@ -477,7 +477,7 @@ class StreamedSums:
         return float(mass[self._total["seen"] == 0].sum() / mass.sum())
 
     def _difference(
-        self, one: Answer, other: Answer, p: int, q: int
+        self, one: SummedAnswer, other: SummedAnswer, p: int, q: int
     ) -> tuple[float, float | None]:
         if None not in (one.diagnostics.get("baseline"), other.diagnostics.get("baseline")):
             return self._around_baseline(p, q)
@@ -507,7 +507,7 @@ class StreamedSums:
         return float(value + (baseline if q < 0 else 0.0)), self.error(combination)
 
     def _solve(
-        self, of: Columns, normalized: bool
+        self, of: ColumnNumbers, normalized: bool
     ) -> tuple[float, Combination, dict[str, Diagnostic]] | None:
         """Return the value of a score, as `LinearScore.solve` does, and its derivative.
 
@@ -538,7 +538,7 @@ class StreamedSums:
         combination |= {of.gain: 1.0 / center, of.weight: -ratio / center}
         return value + ratio, combination, facts
 
-    def _answer(self, k: int, p: int) -> Answer | None:
+    def _answer(self, k: int, p: int) -> SummedAnswer | None:
         estimator: Any = self.estimators[k]
         at = self._able.index(k)
         columns, parameters = self._columns[p][at], self._parameters[p][at]
@@ -569,7 +569,7 @@ class StreamedSums:
             lift, lift_error = self._around_baseline(p, -1)
         if self.facts.units is not None and getattr(estimator, "interval", "") == "guaranteed":
             error, diagnostics[STANDARD_ERROR_WITHHELD] = None, IN_MEMORY
-        return Answer(
+        return SummedAnswer(
             value=value,
             standard_error=error,
             lift=lift,

@@ -6,7 +6,7 @@ import numpy as np
 
 from ope_bench import FloatArray, IntArray, Problem, Truth
 from ope_environments.logs.makers.source import Source
-from ope_environments.logs.reward_model import RewardModel
+from ope_environments.logs.reward_model import MeanRewardModel
 from ope_environments.logs.reward_names import RewardName, reward_of
 
 __all__ = ["Rewards"]
@@ -28,14 +28,14 @@ class Rewards:
         self.source, self.name, self.ridge = source, name, ridge
         self.data = source.decisions
         self.binary = bool(np.isin(self.data.reward, (0.0, 1.0)).all())
-        self._fitted: tuple[RewardModel, float] | None = None
+        self._fitted: tuple[MeanRewardModel, float] | None = None
 
     @property
     def range(self) -> tuple[float, float] | None:
         """Smallest and largest possible reward, where there are such."""
         return (0.0, 1.0) if self.binary else None
 
-    def model(self, rng: np.random.Generator) -> tuple[RewardModel, float]:
+    def model(self, rng: np.random.Generator) -> tuple[MeanRewardModel, float]:
         """Return q, and the value of the policy to evaluate under it."""
         if self._fitted is None or self.name == "random":
             model = reward_of(self.name, self.data, self.source.design, self.ridge, rng)
@@ -44,7 +44,7 @@ class Rewards:
 
     def draw(
         self,
-        model: RewardModel,
+        model: MeanRewardModel,
         context: FloatArray,
         action: IntArray,
         rng: np.random.Generator,
@@ -59,7 +59,7 @@ class Rewards:
         return mean + noise
 
     def truth(
-        self, model: RewardModel, made: Problem, value: float, rng: np.random.Generator
+        self, model: MeanRewardModel, made: Problem, value: float, rng: np.random.Generator
     ) -> Truth:
         """Return the value, and the mean of rewards drawn for the made target sample, if any."""
         if not made.has_target_sample:

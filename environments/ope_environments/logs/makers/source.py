@@ -16,7 +16,7 @@ from ope_bench import (
     UnavailableError,
     UnitSampler,
 )
-from ope_environments.logs.decisions import Decisions
+from ope_environments.logs.decisions import LoggedDecisions
 from ope_environments.logs.logging_model import fit_logging
 from ope_environments.populations.design import Design
 
@@ -58,14 +58,14 @@ class Source:
         return self.problem.n_actions
 
     @cached_property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> LoggedDecisions:
         """The rows as models are fitted to them."""
         problem, schema = self.problem, self.problem.schema
         assert schema is not None  # noqa: S101  a Problem always has one
         embedding, columns = problem.action_embedding, schema.embedding
         if embedding is None:
             embedding, columns = np.zeros((self.n_actions, 0)), ()
-        return Decisions(
+        return LoggedDecisions(
             np.asarray(problem.context),
             schema.context,
             np.asarray(problem.action, dtype=np.int64),

@@ -22,7 +22,7 @@ from ope_bench import (
     largest_shortfall,
 )
 from ope_estimators.actions.doubly_robust.bounded_terms import bounded_terms
-from ope_estimators.actions.weighting.intervals import Intervals
+from ope_estimators.actions.weighting.intervals import IntervalOptions
 from ope_estimators.actions.weighting.reward_limits import declared_limits, without_interval
 from ope_estimators.actions.weighting.weighted_mean import clipped
 from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
@@ -35,7 +35,7 @@ __all__ = ["DR"]
 DRInterval = Literal["asymptotic", "guaranteed", "bootstrap"]
 
 
-class DR(Intervals, EstimatedPropensity, ActionRewardBased, LinearEstimator):
+class DR(IntervalOptions, EstimatedPropensity, ActionRewardBased, LinearEstimator):
     """The direct method plus importance-weighted residuals of its model.
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + w_i (r_i - q̂(x_i, a_i)) ],

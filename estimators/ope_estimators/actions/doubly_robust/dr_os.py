@@ -10,14 +10,14 @@ from annotated_types import Ge
 from ope_bench import FloatArray
 from ope_estimators.actions.doubly_robust.residual_weighted import ResidualWeighted
 from ope_estimators.actions.weighting.action_weighting import GRID, TransformedWeights
-from ope_estimators.actions.weighting.intervals import Intervals
+from ope_estimators.actions.weighting.intervals import IntervalOptions
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.rules import DataRule
 
 __all__ = ["DROS"]
 
 
-class DROS(Intervals, ResidualWeighted, TransformedWeights):
+class DROS(IntervalOptions, ResidualWeighted, TransformedWeights):
     """The direct method plus residuals whose large weights are shrunk to 0: optimistic shrinkage.
 
         V̂ = (1/n) sum_i [ sum_a π1(a|x_i) q̂(x_i, a) + u_i (r_i - q̂(x_i, a_i)) ],

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ope_bench import FloatArray, LinearScore
 from ope_estimators.actions.doubly_robust.residual_weighted import ResidualWeighted
-from ope_estimators.actions.weighting.intervals import Intervals
+from ope_estimators.actions.weighting.intervals import IntervalOptions
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 
 __all__ = ["SNDR"]
 
 
-class SNDR(Intervals, ResidualWeighted):
+class SNDR(IntervalOptions, ResidualWeighted):
     """The direct method plus residuals of its model, averaged with weights that sum to one.
 
         V̂ = (1/n) sum_i sum_a π1(a|x_i) q̂(x_i, a) + sum_i w_i (r_i - q̂(x_i, a_i)) / sum_i w_i,

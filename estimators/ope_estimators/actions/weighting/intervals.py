@@ -36,10 +36,10 @@ from ope_estimators.actions.weighting.reward_limits import (
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity, refuse_bets
 
-__all__ = ["Intervals", "WeightIntervals"]
+__all__ = ["IntervalOptions", "WeightIntervals"]
 
 
-class Intervals(Estimator):
+class IntervalOptions(Estimator):
     """Mixin before an estimator: parameters ask for an interval beside its estimate.
 
     Parameters
@@ -79,8 +79,8 @@ class Intervals(Estimator):
         )
 
 
-class WeightIntervals(Intervals, EstimatedPropensity, ActionWeighting):
-    """`Intervals` of an estimator from weights: those that follow from weights and rewards, too.
+class WeightIntervals(IntervalOptions, EstimatedPropensity, ActionWeighting):
+    """`IntervalOptions` of an estimator from weights, with those that follow from rewards, too.
 
     ``empirical-likelihood`` and ``guaranteed`` are of the weights before any transform, and so of
     the target policy's value, whatever bias the transform brings.

@@ -13,7 +13,7 @@ from ope_bench import (
     PositivityViolation,
     View,
 )
-from ope_estimators.actions.weighting.intervals import Intervals
+from ope_estimators.actions.weighting.intervals import IntervalOptions
 from ope_estimators.actions.weighting.weighted_mean import clipped, never_logged
 from ope_estimators.learning import learners
 from ope_estimators.nuisance.classifier_based import ClassifierBased
@@ -22,7 +22,7 @@ from ope_estimators.nuisance.policy import PolicyModel, too_many_actions
 __all__ = ["IPWStar"]
 
 
-class IPWStar(Intervals, ClassifierBased):
+class IPWStar(IntervalOptions, ClassifierBased):
     """Importance weighting when both policies are known by their actions only.
 
         V̂ = (1/n) sum_i ŵ_i r_i,   ŵ_i = π̂1(a_i|x_i) / π̂0(a_i|x_i)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ope_bench import Access, DataError, FloatArray, View
-from ope_estimators.actions.weighting.intervals import Intervals
+from ope_estimators.actions.weighting.intervals import IntervalOptions
 from ope_estimators.embedded.embedding_weighting import EmbeddingWeighting
 
 __all__ = ["EIPW"]
 
 
-class EIPW(Intervals, EmbeddingWeighting):
+class EIPW(IntervalOptions, EmbeddingWeighting):
     """Inverse propensity weighting with the ratio of the policies' embedding densities.
 
         V̂ = (1/n) sum_i w_i r_i,   w_i = π1(g_i|x_i) / π0(g_i|x_i),

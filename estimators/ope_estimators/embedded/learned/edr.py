@@ -13,12 +13,12 @@ from ope_bench import (
     Estimate,
     View,
 )
-from ope_estimators.actions.weighting.intervals import Intervals
+from ope_estimators.actions.weighting.intervals import IntervalOptions
 from ope_estimators.actions.weighting.weighted_mean import standard_error_of_sum
 from ope_estimators.density_ratio.ratio import Ratio, RatioModel
 from ope_estimators.embedded.learned.ratio_based import RatioBased
 from ope_estimators.embedded.learned.second_models import (
-    Answer,
+    CorrectedAnswer,
     answer,
     reason_to_withhold,
     second_ratio,
@@ -36,7 +36,7 @@ from ope_estimators.nuisance.reward import FittedReward, RewardModel
 __all__ = ["EDR"]
 
 
-class EDR(Intervals, RatioBased):
+class EDR(IntervalOptions, RatioBased):
     """A reward model averaged over the target sample, corrected by weighted residuals.
 
         V̂ = (1/m) sum_j q̂(C'_j, G'_j) + sum_i ŵ_i (r_i - q̂(C_i, G_i)) / sum_i ŵ_i
@@ -150,7 +150,7 @@ class EDR(Intervals, RatioBased):
     def _second_ratio(self, view: View) -> RatioModel:
         return second_ratio(view, self.ratio_model(), classified=self.ratio == "classifier")
 
-    def _answer(self, view: View, reward: FittedReward, ratio: Ratio) -> Answer:
+    def _answer(self, view: View, reward: FittedReward, ratio: Ratio) -> CorrectedAnswer:
         return answer(
             view.reward,
             reward.logged(view.context, view.embedding),

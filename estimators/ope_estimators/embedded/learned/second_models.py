@@ -13,7 +13,7 @@ from ope_estimators.features.pairs import PairFeatures
 from ope_estimators.learning.learners import MIXED_MODELS
 from ope_estimators.nuisance.reward import RewardModel
 
-__all__ = ["Answer", "answer", "reason_to_withhold", "second_ratio", "second_reward"]
+__all__ = ["CorrectedAnswer", "answer", "reason_to_withhold", "second_ratio", "second_reward"]
 
 MOST_PRODUCTS = 600
 """Features, squares and products together, beyond which the second models are linear."""
@@ -29,7 +29,7 @@ UNEXPLAINED = "the reward model explains less than half of the rewards' variance
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class CorrectedAnswer:
     """A doubly robust estimate in its parts.
 
     Parameters
@@ -60,7 +60,7 @@ def answer(
     weights: FloatArray,
     *,
     self_normalized: bool,
-) -> Answer:
+) -> CorrectedAnswer:
     """Return the doubly robust estimate from one pair of models.
 
     Parameters
@@ -77,7 +77,7 @@ def answer(
     centred = residual - correction if self_normalized else residual
     spread = float(np.square(reward - reward.mean()).mean())
     left = float(np.square(residual).mean())
-    return Answer(
+    return CorrectedAnswer(
         direct=float(at_target.mean()),
         correction=correction,
         logged=weights * centred / normal,
