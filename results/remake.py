@@ -33,7 +33,7 @@ from ope_bench.cli.app import invoke
 from ope_bench.cli.progress import PlainProgress, RunState
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts
-from ope_bench.execution.runner import Outcome, run
+from ope_bench.execution.runner import RunCounts, run
 from ope_bench.report.boards import render
 from ope_bench.store import Store
 from ope_bench.store.export import rows_of, writer_for
@@ -124,7 +124,7 @@ def run_trials(manifest: Manifest, trials: Sequence[Trial], jobs: int) -> list[R
     suite = manifest.suite
     path = store_of(suite.name)
     executor = LocalExecutor(jobs, timeout=suite.timeout, memory=suite.memory)
-    outcome = Outcome()
+    outcome = RunCounts()
     state = RunState(trials, suite.truth, jobs, manifest.exclusive)
     with Store.open(path, write=True) as store:
         number = store.begin_run(

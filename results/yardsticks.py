@@ -32,7 +32,7 @@ ROWS = 300, 5_000
 ARMS = 2, 6
 MOST_LOGGED = 1_000
 
-ENTRANTS = (
+ESTIMATORS = (
     "logging-average", "beta-ipw", "dm", "dm-star", "dr", "dr-os", "dr-ps", "edm-star", "el-ipw",
     "es-ipw", "ipw", "ipws", "ix-ipw", "ls-ipw", "lse-ipw", "sg-dr", "sg-ipw", "sndr", "switch-dr",
     "tmle",
@@ -66,9 +66,9 @@ def made_trial(number: int) -> tuple[RandomizedTrial, DrawnWorlds]:
 
 
 def estimates(problem: Problem, seed: DataSeed) -> FloatArray:
-    """Return what each entrant says of one log; the logged average without an answer."""
+    """Return what each estimator says of one log; the logged average without an answer."""
     cache, found = FitCache(), []
-    for name in ENTRANTS:
+    for name in ESTIMATORS:
         estimator = build(resolve("estimator", name))
         try:
             view = View(problem, estimator.access, seed=seed, fit_cache=cache, device="cpu")
@@ -80,7 +80,7 @@ def estimates(problem: Problem, seed: DataSeed) -> FloatArray:
 
 
 def scores(number: int) -> FloatArray:
-    """Return centered log RMSE by yardstick and entrant, of one made trial: (3, n_entrants)."""
+    """Return centered log RMSE by yardstick and estimator of a made trial: (3, n_estimators)."""
     trial, drawn = made_trial(number)
     population = drawn._drawn().population
     row, arm = np.indices((len(population.context), len(trial.arms)))
@@ -110,7 +110,7 @@ def scores(number: int) -> FloatArray:
 
 
 def main() -> int:
-    """Draw the made trials, run the entrants, and write scores by yardstick."""
+    """Draw the made trials, run the estimators, and write scores by yardstick."""
     trials = {}
     for number in WORLDS:
         sys.stderr.write(f"world {number}\n")
@@ -118,7 +118,7 @@ def main() -> int:
             trials[number] = np.round(scores(number), 4).tolist()
         except UnavailableError as exc:
             sys.stderr.write(f"left out: {exc}\n")
-    told = {"yardsticks": YARDSTICKS, "entrants": ENTRANTS, "trials": trials}
+    told = {"yardsticks": YARDSTICKS, "entrants": ESTIMATORS, "trials": trials}
     PATH.write_text(json.dumps(told) + "\n", encoding="utf-8")
     return 0
 

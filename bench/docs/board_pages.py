@@ -104,7 +104,7 @@ def home_boards() -> str:
     boards = [f'<div class="tab">\n\n{_home_board(track)}\n\n</div>' for track in TRACKS]
     tabs = "\n".join(parts) + "\n\n" + "\n\n".join(boards) + "\n\n</div>"
     track = TRACKS[FIRST_TRACK]
-    known = {line.entrant for line in lines_of(track)}
+    known = {line.estimator for line in lines_of(track)}
     chart = comparison_chart(track, [name for name in COMPARED if name in known])
     return (
         f'{tabs}\n\n<figure class="figure">{chart}<figcaption>Error over that of '

@@ -127,18 +127,18 @@ def _axes(
     )
 
 
-def estimator_chart(track: Track, entrant: str) -> str:
+def estimator_chart(track: Track, estimator: str) -> str:
     """Return an estimator's chart: a dot for each world, its mean by overlap, the best beside it.
 
     "" where it ran on too few worlds of the track.
     """
-    worlds = [one for one in _worlds(track) if entrant in one.answers]
+    worlds = [one for one in _worlds(track) if estimator in one.answers]
     if len(worlds) < FEWEST * 2:
         return ""
     cuts = _cuts(worlds)
-    points = _points(worlds, entrant, track.reference, cuts)
+    points = _points(worlds, estimator, track.reference, cuts)
     ratios = [
-        float(np.exp(one.log_rmse(entrant) - one.log_rmse(track.reference))) for one in worlds
+        float(np.exp(one.log_rmse(estimator) - one.log_rmse(track.reference))) for one in worlds
     ]
     best = [
         float(
@@ -172,19 +172,19 @@ def estimator_chart(track: Track, entrant: str) -> str:
         f'<circle class="c-mark" cx="{x(one.x):.1f}" cy="{y(one.value):.1f}" r="4"/>'
         for one in points
     ]
-    title = f"Error of {entrant} against overlap, {len(worlds)} drawn worlds"
+    title = f"Error of {estimator} against overlap, {len(worlds)} drawn worlds"
     return _frame(title, x, y, track.reference, body, right)
 
 
-def comparison_chart(track: Track, entrants: Sequence[str]) -> str:
-    """Return the chart of some entrants' mean errors by overlap, labelled at their ends."""
+def comparison_chart(track: Track, estimators: Sequence[str]) -> str:
+    """Return the chart of some estimators' mean errors by overlap, labelled at their ends."""
     worlds = _worlds(track)
     cuts = _cuts(worlds)
-    lines = {name: _points(worlds, name, track.reference, cuts) for name in entrants}
+    lines = {name: _points(worlds, name, track.reference, cuts) for name in estimators}
     right = WIDTH - 130
     values = [end for points in lines.values() for one in points for end in (one.value,)]
     x, y = _axes(worlds, values, right)
-    chosen = styles_of({name: name for name in entrants})
+    chosen = styles_of({name: name for name in estimators})
     body = []
     ends: dict[str, float] = {}
     for name, points in lines.items():
@@ -207,12 +207,12 @@ def comparison_chart(track: Track, entrants: Sequence[str]) -> str:
             f'<text x="{last + 20:.1f}" y="{at + 4:.1f}" class="c-name" '
             f'style="fill:{chosen[name].color}">{html.escape(name)}</text>'
         )
-    title = f"Mean error by overlap over that of {track.reference}: {', '.join(entrants)}"
+    title = f"Mean error by overlap over that of {track.reference}: {', '.join(estimators)}"
     return _frame(title, x, y, track.reference, body, right)
 
 
 def ratio_bar(line: Line) -> str:
-    """Return an entrant's ratio with its interval as a small picture, 1 marked: from .6 to 2."""
+    """Return an estimator's ratio with its interval as a small picture, 1 marked: from .6 to 2."""
     x = _Scale(0.6, 2.0, 4, 86)
     return (
         '<svg class="bar" viewBox="0 0 90 12" aria-hidden="true">'

@@ -96,11 +96,11 @@ def boards_of_filters() -> Iterator[dict[str, Any]]:
 
 def _rows(track: Track, settings: Sequence[Setting]) -> list[list[Any]]:
     """Return name, error, its interval, 90 %, share of failures and coverage of each estimator."""
-    lines = [line_of(track, settings, name) for name in track.entrants(settings)]
+    lines = [line_of(track, settings, name) for name in track.estimators(settings)]
     whole = [line for line in lines if line.settings == len(settings)]
     return [
         [
-            line.entrant,
+            line.estimator,
             *(
                 round(one, 3) if math.isfinite(one) else None
                 for one in (line.ratio, line.low, line.high)
@@ -109,5 +109,5 @@ def _rows(track: Track, settings: Sequence[Setting]) -> list[list[Any]]:
             round(line.failures, 3),
             None if line.coverage is None else round(line.coverage, 2),
         ]
-        for line in sorted(whole, key=lambda one: (one.ratio, one.entrant))
+        for line in sorted(whole, key=lambda one: (one.ratio, one.estimator))
     ]

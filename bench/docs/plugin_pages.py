@@ -376,7 +376,7 @@ def _standing(plugin: Plugin) -> Iterator[str]:
     rows, shown = [], None
     for track in tracks:
         lines = lines_of(track)
-        own = next((line for line in lines if line.entrant == plugin.id), None)
+        own = next((line for line in lines if line.estimator == plugin.id), None)
         if own is not None:
             shown = shown or track
             ranked = sum(line.rank is not None for line in lines)
@@ -419,11 +419,11 @@ LEADER_HEAD = (
 
 
 def leader_cells(line: Line, ranked: int = 0) -> tuple[str, ...]:
-    """Return the cells of an entrant's row, as in `LEADER_HEAD`."""
+    """Return the cells of an estimator's row, as in `LEADER_HEAD`."""
     rank = "–" if line.rank is None else str(line.rank)
     return (
         f"{rank}\u00a0of\u00a0{ranked}" if ranked and line.rank is not None else rank,
-        f"[`{line.entrant}`](estimators/{page_name(line.entrant)}.md)",
+        f"[`{line.estimator}`](estimators/{page_name(line.estimator)}.md)",
         f"{line.ratio:.2f}\u00a0({line.low:.2f}\u00a0to\u00a0{line.high:.2f})",
         f"{line.ninth:.2f}",
         f"{line.near:.0%}",
@@ -564,7 +564,7 @@ def _estimator_index(plugins: Sequence[Plugin]) -> str:
     places: dict[str, dict[str, str]] = {}
     for track in TRACKS:
         for line in lines_of(track):
-            places.setdefault(line.entrant, {})[track.name] = (
+            places.setdefault(line.estimator, {})[track.name] = (
                 "part" if line.rank is None else str(line.rank)
             )
     kinds: dict[str, list[Plugin]] = {}
@@ -682,7 +682,7 @@ def _winners(environment: str) -> Iterator[str]:
     ]
     for track in TRACKS if of_field else ():
         inside = [one for one in of_field if track.holds(one)]
-        names = [line.entrant for line in lines_of(track) if line.rank is not None]
+        names = [line.estimator for line in lines_of(track) if line.rank is not None]
         means = {
             name: float(np.exp(log_ratios(inside, name, track.reference).mean()))
             for name in names

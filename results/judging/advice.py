@@ -56,7 +56,7 @@ MEASURES = (
 """Counts, medians and means of `tests/benchmarks/shortlist_errors.py`."""
 
 
-def entrant_of(row: Mapping[str, Any]) -> str:
+def estimator_of(row: Mapping[str, Any]) -> str:
     """Return the name of an estimator, of a rule with what it chooses among."""
     if row["estimator"] != "select":
         return str(row["estimator"])
@@ -71,7 +71,7 @@ def advice_page(results: Path) -> str:
     ----------
     results : the folder results/.
     """
-    settings = settings_of(results, ("advice",), entrant_of)
+    settings = settings_of(results, ("advice",), estimator_of)
     told = json.loads((results / "advice" / "verdicts.json").read_text(encoding="utf-8"))
     every = [one for one in told if "skipped" not in one]
     parts = [opening("advice"), *(_class(settings, *one) for one in CLASSES)]

@@ -30,13 +30,13 @@ class Alternative:
 
     Parameters
     ----------
-    entrant : the estimator.
+    estimator : the estimator.
     change : its parameters that differ from the defaults, with their defaults.
     odd, even : geometric mean over odd and even worlds of its RMSE over the default's, with the
         95 % interval.
     """
 
-    entrant: str
+    estimator: str
     change: Mapping[str, tuple[Any, Any]]
     odd: Interval
     even: Interval
@@ -54,11 +54,11 @@ def alternatives(results: Path) -> list[Alternative]:
     tried = _errors(rows_of(results / FOLDER))
     defaults = _errors(rows_of(results / "field"))
     found = []
-    for (entrant, params), by_world in sorted(tried.items()):
-        if entrant == FALLBACK:
+    for (estimator, params), by_world in sorted(tried.items()):
+        if estimator == FALLBACK:
             continue
-        usual = resolve("estimator", entrant).params
-        (default,) = [its for (name, _), its in defaults.items() if name == entrant]
+        usual = resolve("estimator", estimator).params
+        (default,) = [its for (name, _), its in defaults.items() if name == estimator]
         ratios: tuple[list[float], list[float]] = [], []
         for world, mine in by_world.items():
             theirs = {r: default[world][r] for r in mine if r in default.get(world, {})}
@@ -77,7 +77,7 @@ def alternatives(results: Path) -> list[Alternative]:
             for name, value in json.loads(params).items()
             if value != usual[name]
         }
-        found.append(Alternative(entrant, change, odd, even))
+        found.append(Alternative(estimator, change, odd, even))
     return found
 
 
@@ -120,9 +120,9 @@ def defaults_section(results: Path) -> str:
             f"`{name.rstrip('_')}` {_shown(new)} for {_shown(old)}"
             for name, (old, new) in one.change.items()
         )
-        rows.append([f"`{one.entrant}`", change, *map(_told, (one.odd, one.even)), one.verdict])
+        rows.append([f"`{one.estimator}`", change, *map(_told, (one.odd, one.even)), one.verdict])
     better = [
-        f"`{one.entrant}` ({', '.join(one.change)})"
+        f"`{one.estimator}` ({', '.join(one.change)})"
         for one in found
         if one.verdict == "better on both"
     ]

@@ -1,4 +1,4 @@
-"""The trials of ``field``, ``field-real`` and ``field-slow``, by setting and entrant."""
+"""The trials of ``field``, ``field-real`` and ``field-slow``, by setting and estimator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FALLBACK = tracks.rule().fallback
 
 @dataclass(frozen=True, eq=False)
 class Setting(tracks.Setting):
-    """One world or real table, with the answers of all entrants.
+    """One world or real table, with the answers of all estimators.
 
     Parameters
     ----------
@@ -49,10 +49,10 @@ class Setting(tracks.Setting):
         """The randomized trial whose rewards these are, if they are one's."""
         return self.source.removeprefix("randomized ") if "randomized " in self.source else None
 
-    def errors_against_others(self, entrant: str) -> FloatArray:
+    def errors_against_others(self, estimator: str) -> FloatArray:
         """(n_replicates,) estimate less the value in the rows that the log leaves, if known."""
         value = self.truth if self.others is None else self.others
-        return self.answers[entrant].value - value
+        return self.answers[estimator].value - value
 
 
 def _id_of(row: Mapping[str, Any]) -> str:
@@ -62,7 +62,7 @@ def _id_of(row: Mapping[str, Any]) -> str:
 def settings_of(
     results: Path,
     folders: Sequence[str] = FOLDERS,
-    entrant_of: Callable[[Mapping[str, Any]], str] = _id_of,
+    estimator_of: Callable[[Mapping[str, Any]], str] = _id_of,
 ) -> list[Setting]:
     """Read the settings from committed trials.
 
@@ -72,18 +72,18 @@ def settings_of(
     ----------
     results : the folder results/.
     folders : of suites.
-    entrant_of : name of a trial's entrant.
+    estimator_of : name of a trial's estimator.
 
     Raises
     ------
     LookupError : the trials of a suite are missing.
     """
-    return list(_settings(results, tuple(folders), entrant_of))
+    return list(_settings(results, tuple(folders), estimator_of))
 
 
 @cache
 def _settings(
-    results: Path, folders: tuple[str, ...], entrant_of: Callable[[Mapping[str, Any]], str]
+    results: Path, folders: tuple[str, ...], estimator_of: Callable[[Mapping[str, Any]], str]
 ) -> list[Setting]:
     """Several pages are about the same settings."""
     cells: dict[tuple[str, str, str], dict[str, list[dict[str, Any]]]] = {}
@@ -97,15 +97,15 @@ def _settings(
             others |= json.loads(path.read_text(encoding="utf-8"))
         for row in rows_of(results / folder):
             where = row["environment"], row["environment_params"], alone
-            cells.setdefault(where, {}).setdefault(entrant_of(row), []).append(row)
+            cells.setdefault(where, {}).setdefault(estimator_of(row), []).append(row)
             if row.get("signal") is not None:
                 signals.setdefault(where, []).append(row["signal"])
     loads = cache(json.loads)
     found = []
-    for where, by_entrant in cells.items():
+    for where, by_estimator in cells.items():
         environment, text, alone = where
         params = loads(text)
-        rows = sorted(by_entrant.pop(FALLBACK), key=lambda row: row["replicate"])
+        rows = sorted(by_estimator.pop(FALLBACK), key=lambda row: row["replicate"])
         facts: dict[str, Any] = next(
             (loads(row["diagnostics"]) for row in rows if row["diagnostics"]), {}
         )
@@ -125,10 +125,10 @@ def _settings(
             else None,
             signal=float(np.median(signals[where])) if where in signals else None,
         )
-        for entrant, its in [(FALLBACK, rows), *by_entrant.items()]:
+        for estimator, its in [(FALLBACK, rows), *by_estimator.items()]:
             its.sort(key=lambda row: row["replicate"])
             if len(its) == len(rows):
-                setting.answers[entrant] = _answers(its, average)
+                setting.answers[estimator] = _answers(its, average)
         found.append(setting)
     return sorted(found, key=lambda one: (one.real, one.number or 0, one.source))
 
@@ -173,7 +173,7 @@ TRACKS = tracks.rule().tracks
 
 
 @cache
-def access_of(entrant: str) -> Access:
+def access_of(estimator: str) -> Access:
     """Return what an estimator at its defaults needs beyond samples."""
-    access: Access = build(resolve("estimator", entrant)).access
+    access: Access = build(resolve("estimator", estimator)).access
     return access

@@ -31,7 +31,7 @@ BETS = "guaranteed, mirrored"
 NORMAL = ("ipw", "ipws", "dr", "sndr")
 
 LIMITS = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
-"""Limits of the rows over the largest weight that are compared."""
+"""Limits of n / max weight that are compared."""
 
 EFFECTIVE_LIMITS = (10.0, 30.0, 100.0, 300.0, 500.0, 1000.0, 3000.0)
 """Limits of the effective sample size of the logged weights that are compared."""
@@ -42,7 +42,7 @@ TRUSTED = 0.9
 FEW = 50
 """Intervals above a limit from which a setting counts."""
 
-BY_POLICIES = "By the rows over the largest weight that the policies allow:"
+BY_POLICIES = "By n / max weight, over the weights that the policies allow:"
 
 BY_LOGS = (
     "By the effective sample size of the logged weights, which is large where the rows of the "
@@ -94,7 +94,7 @@ class Cell:
     low, high : (k,), their ends.
     truth : (k,), the values that they are to hold.
     effective : (k,), effective sample size of the logged weights.
-    least : (k,), rows over the largest weight that the policies allow; NaN where unknown.
+    least : (k,), n / max weight, over those that the policies allow; NaN where unknown.
     """
 
     low: FloatArray
@@ -221,7 +221,7 @@ class Choice:
 
 
 def least_of(trials: IntervalTrials, setting: Setting) -> float:
-    """Median of the rows over the largest weight that the policies allow, in a setting."""
+    """Median of n / max weight in a setting, over the weights that the policies allow."""
     cell = trials.cells[Method("normal", "ipw"), setting]
     return float(np.median(cell.least))
 
@@ -383,7 +383,7 @@ def _tables(trials: IntervalTrials) -> list[str]:
     for rewards in ("bounded", "unbounded"):
         settings = [one for one in trials.settings if one.rewards == rewards]
         least = [figure(least_of(trials, one), 2) for one in settings]
-        rows = [["rows over the largest weight", *least]]
+        rows = [["n / max weight", *least]]
         for method in trials.methods():
             of = {
                 setting: f"{cell.coverage.value or 0.0:.3f} / {cell.width:.2g}"

@@ -54,13 +54,13 @@ class Whole:
 
     Parameters
     ----------
-    entrant : its name.
+    estimator : its name.
     ratios : by stratum, geometric mean over sources of RMSE over the reference's.
     mean, low, high : geometric mean of the three, with its 95 % interval over sources.
     rank_low, rank_high : the ranks that the data leave open, for all estimators at once.
     """
 
-    entrant: str
+    estimator: str
     ratios: Mapping[str, float]
     mean: float
     low: float
@@ -87,7 +87,7 @@ def over_strata(track: Track, settings: Sequence[Setting]) -> list[Whole]:
     """
     parts = in_strata(track, settings)
     every = [one for part in parts.values() for one in part]
-    names = [name for name in track.entrants(every) if all(name in one.answers for one in every)]
+    names = [name for name in track.estimators(every) if all(name in one.answers for one in every)]
     logs = {
         stratum: np.array([log_ratios(part, name, track.reference) for name in names])
         for stratum, part in parts.items()
@@ -107,16 +107,16 @@ def over_strata(track: Track, settings: Sequence[Setting]) -> list[Whole]:
         )
         for k, name in enumerate(names)
     ]
-    return sorted(found, key=lambda one: (one.mean, one.entrant))
+    return sorted(found, key=lambda one: (one.mean, one.estimator))
 
 
 def whole_lines(track: Track, settings: Sequence[Setting]) -> list[Line]:
     """Return the lines of a track with the figures over its strata, those of a part last."""
     every = [one for part in in_strata(track, settings).values() for one in part]
-    lines = {line.entrant: line for line in board_of(track, every)}
+    lines = {line.estimator: line for line in board_of(track, every)}
     whole = [
         replace(
-            lines.pop(one.entrant),
+            lines.pop(one.estimator),
             ratio=one.mean,
             low=one.low,
             high=one.high,
@@ -149,18 +149,18 @@ def leaders(results: Path, *, short: bool = False) -> str:
     for stratum, part in in_strata(track, board_settings(results)).items():
         lines = [line for line in board_of(track, part) if line.rank is not None]
         first = [line for line in lines if line.rank == 1]
-        names = ", ".join(f"`{line.entrant}`" for line in first[:NAMED])
+        names = ", ".join(f"`{line.estimator}`" for line in first[:NAMED])
         others = f" and {len(first) - NAMED} others" if len(first) > NAMED else ""
         if short:
             told.append(
-                f"- **{stratum}**: `{first[0].entrant}` {first[0].ratio:.2f} "
+                f"- **{stratum}**: `{first[0].estimator}` {first[0].ratio:.2f} "
                 f"({first[0].low:.2f} to {first[0].high:.2f}); {len(first) - 1} others may be best"
             )
             continue
         told.append(
-            f"- **{stratum}**: {names}{others} may be best; `{first[0].entrant}` errs "
-            f"{first[0].ratio:.2f} ({first[0].low:.2f} to {first[0].high:.2f}) times as much as "
-            f"`{track.reference}`"
+            f"- **{stratum}**: {names}{others} may be best; the error of "
+            f"`{first[0].estimator}` is {first[0].ratio:.2f} ({first[0].low:.2f} to "
+            f"{first[0].high:.2f}) times that of `{track.reference}`"
         )
     return "\n".join(told)
 
@@ -219,15 +219,22 @@ def _whole_table(rows: Sequence[Whole]) -> str:
     cells = [
         [
             f"{one.rank_low} to {one.rank_high}",
-            f"`{one.entrant}`",
+            f"`{one.estimator}`",
             *(f"{one.ratios[stratum]:.2f}" for stratum in STRATA),
-            f"{one.mean:.2f} ({one.low:.2f} to {one.high:.2f})",
+            _ratio(TRACKS[FIRST], one.estimator, one.mean, one.low, one.high),
             f"{one.worst:.2f}",
         ]
         for one in rows
     ]
     head = ["ranks", "estimator", *STRATA, "equal weights", "worst"]
     return table(head, cells, "llr", tight=True)
+
+
+def _ratio(track: Track, estimator: str, ratio: float, low: float, high: float) -> str:
+    """Return an error over the reference's with its interval; the reference's own needs none."""
+    if estimator == track.reference:
+        return "1 (reference)"
+    return f"{ratio:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _folded(title: str, body: str) -> str:
@@ -254,8 +261,8 @@ def _board_table(track: Track, lines: Sequence[Line]) -> str:
     rows = [
         [
             "–" if line.rank is None else f"{line.rank_low} to {line.rank_high}",
-            f"`{line.entrant}`",
-            f"{line.ratio:.2f} ({line.low:.2f} to {line.high:.2f})",
+            f"`{line.estimator}`",
+            _ratio(track, line.estimator, line.ratio, line.low, line.high),
             f"{line.median:.2f}",
             f"{line.ninth:.2f}",
             f"{line.near:.0%}",
@@ -282,7 +289,7 @@ def _part_section(settings: Sequence[Setting]) -> str:
     """Return the estimators that ran on a part of the settings, beside the others on the same."""
     track = TRACKS[FIRST]
     inside = [one for one in settings if track.holds(one)]
-    part = [line.entrant for line in board_of(track, inside) if line.rank is None]
+    part = [line.estimator for line in board_of(track, inside) if line.rank is None]
     same = [one for one in inside if all(name in one.answers for name in part)]
     lines = board_of(track, same)
     text = opening("leaderboard part", part=", ".join(f"`{name}`" for name in part), n=len(same))
@@ -318,7 +325,7 @@ def drawn(title: str, lines: Sequence[Whole]) -> str:
         y = top + step * row
         ends = place(line.low), place(line.mean), place(line.high)
         parts.append(
-            f'<text class="n" x="{left - 10}" y="{y + 4}">{html.escape(line.entrant)}</text>'
+            f'<text class="n" x="{left - 10}" y="{y + 4}">{html.escape(line.estimator)}</text>'
         )
         parts.append(
             f'<g class="e"><path d="M{ends[0]:.1f} {y}H{ends[2]:.1f}"/>'

@@ -56,18 +56,18 @@ class Prediction:
     chosen: float
 
 
-def textbook(entrant: str) -> int:
+def textbook(estimator: str) -> int:
     """Return the level of the textbook rule, 0 the best.
 
     Self-normalized weights or a model come before the logged average, plain weights last.
     """
-    if entrant == "logging-average":
+    if estimator == "logging-average":
         return 1
-    return 2 if entrant in PLAIN else 0
+    return 2 if estimator in PLAIN else 0
 
 
 def predicted(
-    drawn_worlds: Sequence[Setting], real: Sequence[Setting], entrants: Sequence[str]
+    drawn_worlds: Sequence[Setting], real: Sequence[Setting], estimators: Sequence[str]
 ) -> Prediction:
     """Compare the order on drawn worlds with that on settings of randomized trials.
 
@@ -76,17 +76,17 @@ def predicted(
     add noise to means that are noisy already. Settings of one trial are averaged, trials count
     alike.
     """
-    worlds, trials = drawn_scores(drawn_worlds, entrants), trial_scores(real, entrants)
+    worlds, trials = drawn_scores(drawn_worlds, estimators), trial_scores(real, estimators)
     chosen = np.exp(trials.mean(axis=0)[worlds.mean(axis=0).argmin()] - trials.mean(axis=0).min())
     return Prediction(*_with_interval(worlds, trials), float(chosen))
 
 
-def by_textbook(real: Sequence[Setting], entrants: Sequence[str]) -> Prediction:
+def by_textbook(real: Sequence[Setting], estimators: Sequence[str]) -> Prediction:
     """Compare the order of the textbook rule with that on settings of randomized trials."""
-    levels = np.array([[float(textbook(name)) for name in entrants]])
+    levels = np.array([[float(textbook(name)) for name in estimators]])
     if not np.ptp(levels):
         return Prediction(*[float("nan")] * 4)
-    return Prediction(*_with_interval(levels, trial_scores(real, entrants)), float("nan"))
+    return Prediction(*_with_interval(levels, trial_scores(real, estimators)), float("nan"))
 
 
 def _with_interval(left: FloatArray, right: FloatArray) -> tuple[float, float, float]:
@@ -116,18 +116,18 @@ def _fisher(value: FloatArray) -> FloatArray:
     return found
 
 
-def drawn_scores(drawn_worlds: Sequence[Setting], entrants: Sequence[str]) -> FloatArray:
-    """Return centered log RMSE by world: (n_worlds, n_entrants)."""
-    worlds = np.array([[one.log_rmse(name) for name in entrants] for one in drawn_worlds])
+def drawn_scores(drawn_worlds: Sequence[Setting], estimators: Sequence[str]) -> FloatArray:
+    """Return centered log RMSE by world: (n_worlds, n_estimators)."""
+    worlds = np.array([[one.log_rmse(name) for name in estimators] for one in drawn_worlds])
     centered: FloatArray = worlds - worlds.mean(axis=1, keepdims=True)
     return centered
 
 
-def trial_scores(real: Sequence[Setting], entrants: Sequence[str]) -> FloatArray:
-    """Return centered log RMSE by trial, mean over its settings: (n_trials, n_entrants)."""
+def trial_scores(real: Sequence[Setting], estimators: Sequence[str]) -> FloatArray:
+    """Return centered log RMSE by trial, mean over its settings: (n_trials, n_estimators)."""
     by_trial: dict[str, list[FloatArray]] = {}
     for one in real:
-        squares = np.array([np.square(one.errors_against_others(name)) for name in entrants])
+        squares = np.array([np.square(one.errors_against_others(name)) for name in estimators])
         score = 0.5 * np.log(np.maximum(squares.mean(axis=1), 1e-24))
         by_trial.setdefault(one.source, []).append(score - score.mean())
     return np.array([np.mean(scores, axis=0) for scores in by_trial.values()])
@@ -144,17 +144,17 @@ def rank_correlation(left: FloatArray, right: FloatArray) -> FloatArray:
 def _comparable(
     track: Track, settings: Sequence[Setting]
 ) -> tuple[list[Setting], list[Setting], list[str]]:
-    """Return drawn worlds of a track, settings of randomized trials, and entrants of both."""
+    """Return drawn worlds of a track, settings of randomized trials, and estimators of both."""
     inside = [one for one in settings if track.holds(one)]
     worlds = [one for one in inside if not one.real]
     real = [one for one in inside if one.trial and one.others is not None]
-    entrants = [
+    estimators = [
         name
-        for name in track.entrants(inside)
+        for name in track.estimators(inside)
         if all(name in one.answers for one in [*worlds, *real])
         and np.concatenate([one.answers[name].failed for one in real]).mean() <= 1 - ANSWERS
     ]
-    return worlds, real, entrants
+    return worlds, real, estimators
 
 
 def yardsticks_of(path: Path) -> dict[str, float]:
@@ -165,7 +165,7 @@ def yardsticks_of(path: Path) -> dict[str, float]:
     path : what results/yardsticks.py wrote.
     """
     told = json.loads(path.read_text(encoding="utf-8"))
-    means = np.array(list(told["trials"].values())).mean(axis=0)  # (n_yardsticks, n_entrants)
+    means = np.array(list(told["trials"].values())).mean(axis=0)  # (n_yardsticks, n_estimators)
     return {
         name: float(_spearman(means[:1], means[[k]])[0])
         for k, name in enumerate(told["yardsticks"][1:], 1)
@@ -208,13 +208,13 @@ def prediction_section(results: Path) -> str:
     )
     rows = []
     for track in TRACKS:
-        worlds, real, entrants = _comparable(track, settings)
-        rows.append(_order_row(track.name, worlds, real, entrants))
-    worlds, real, entrants = _comparable(TRACKS[1], settings)
+        worlds, real, estimators = _comparable(track, settings)
+        rows.append(_order_row(track.name, worlds, real, estimators))
+    worlds, real, estimators = _comparable(TRACKS[1], settings)
     further = settings_of(results, (AGAIN,))
-    quick = [name for name in entrants if all(name in one.answers for one in further)]
+    quick = [name for name in estimators if all(name in one.answers for one in further)]
     rows.append(_order_row("the second track, further data sets", worlds, further, quick))
-    sensible = [name for name in entrants if textbook(name) == 0]
+    sensible = [name for name in estimators if textbook(name) == 0]
     rows.append(_order_row("the second track, level 0 alone", worlds, real, sensible))
     head = ["estimators", "number", "Spearman", "textbook rule", "leader's error over the best's"]
     order, made = told["order"], [*yardsticks_of(results / YARDSTICKS).values()]
@@ -260,12 +260,12 @@ def predictions_page(results: Path) -> str:
 
 
 def _order_row(
-    name: str, worlds: Sequence[Setting], real: Sequence[Setting], entrants: Sequence[str]
+    name: str, worlds: Sequence[Setting], real: Sequence[Setting], estimators: Sequence[str]
 ) -> list[str]:
-    found, rule = predicted(worlds, real, entrants), by_textbook(real, entrants)
+    found, rule = predicted(worlds, real, estimators), by_textbook(real, estimators)
     level = "–" if np.isnan(rule.value) else f"{rule.value:.2f}"
     told = f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
-    return [name, str(len(entrants)), told, level, f"{found.chosen:.2f}"]
+    return [name, str(len(estimators)), told, level, f"{found.chosen:.2f}"]
 
 
 def _pairs(told: Mapping[str, Any]) -> str:

@@ -103,7 +103,7 @@ class Case:
         return self.log_error(name) - self.log_error(REFERENCE)
 
 
-def entrant_of(row: Mapping[str, Any]) -> str:
+def estimator_of(row: Mapping[str, Any]) -> str:
     """Return the name of a trial's estimator."""
     toward = json.loads(row["params"]).get("toward", "sndr")
     return str(row["estimator"]) + ("" if toward == "sndr" else f"[toward={toward}]")
@@ -126,7 +126,7 @@ def cases(results: Path, folders: Sequence[str] = tuple(FOLDERS)) -> tuple[Case,
         cells: dict[str, dict[str, dict[int, Any]]] = {}
         for row in rows_of(results / folder):
             by_name = cells.setdefault(row["environment_params"], {})
-            by_name.setdefault(entrant_of(row), {})[row["replicate"]] = row
+            by_name.setdefault(estimator_of(row), {})[row["replicate"]] = row
         for text, by_name in sorted(cells.items()):
             case = _case(kind, json.loads(text), by_name, left and left[text], errors[text])
             if case is not None:

@@ -1,4 +1,4 @@
-"""Estimators of other packages as entrants: each calls the package, and computes nothing itself.
+"""Estimators of other packages: each calls the package, and computes nothing itself.
 
     pip install --no-deps vw-estimators==0.1.1 coba==8.1.0 offline-evaluation==0.0.6
     ope-bench run results/others/others.yaml --store others.sqlite

@@ -68,16 +68,18 @@ def check_figures(
     """Return what of an attempt's figures and marks is not that of its file of trials."""
     asked, rounds = submission.read_submission(folder), Rounds(folder.parent)
     report = folder / "trials.parquet"
-    entrants = rounds.entrants_named(submission.read_facts(report).figures)
+    submitted = rounds.resolve_named(submission.read_facts(report).figures)
     path, found = submission.fresh_path(result, attempt), Findings()
     if not path.is_file():
         return [f"there is no {path.name}, of which the figures would be"]
-    if [one.selector for one in entrants] != asked.estimators:
+    if [one.selector for one in submitted] != asked.estimators:
         return [f"{report} is not of the estimators of submission.yaml"]
     rows, trials = read_trials(path)
-    compare_files(found, path, rows, trials, rounds.planned(entrants, attempt.salt, attempt.shard))
-    own = plain(rounds.figures(read_trials(report)[0], entrants))
-    figures = plain(rounds.figures(rows, entrants))
+    compare_files(
+        found, path, rows, trials, rounds.planned(submitted, attempt.salt, attempt.shard)
+    )
+    own = plain(rounds.figures(read_trials(report)[0], submitted))
+    figures = plain(rounds.figures(rows, submitted))
     marks = marks_of(asked, own, figures)
     refused = ["refused", *marks[1:]]
     if attempt.marks == refused:

@@ -24,7 +24,7 @@ from trial_cost import WARM_UP, Cost, one_thread
 def run_once(environment: str, estimators: Sequence[str], replicates: int) -> Any:
     """A run, and its records."""
     from ope_bench.execution.executors import InProcessExecutor
-    from ope_bench.execution.runner import Outcome, run
+    from ope_bench.execution.runner import RunCounts, run
     from ope_bench.store import Store
     from ope_bench.suites.manifest import plan
     from ope_bench.suites.suite import adhoc
@@ -32,7 +32,7 @@ def run_once(environment: str, estimators: Sequence[str], replicates: int) -> An
     suite = replace(adhoc([environment], estimators), replicates=replicates)
     with tempfile.TemporaryDirectory() as folder:
         trials = plan(suite).trials
-        outcome = Outcome()
+        outcome = RunCounts()
         with Store.open(Path(folder) / "run.sqlite", write=True) as store:
             run_id = store.begin_run(suite="adhoc", truth="empirical", planned=len(trials))
             executor = InProcessExecutor()

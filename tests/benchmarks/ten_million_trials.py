@@ -168,7 +168,7 @@ def resuming(n_trials: int, store: Path) -> Figures:
     # The outcomes are invented, so no code here is the one that gave them.
     runner.digest_of = lambda trial: DIGEST
     trials = planned(n_trials).trials
-    outcome, executor = runner.Outcome(), InProcessExecutor()
+    outcome, executor = runner.RunCounts(), InProcessExecutor()
     with Store.open(store, write=True) as opened:
         run_id = opened.begin_run(suite="large", truth="empirical", planned=n_trials)
         watch = Watch()
@@ -212,7 +212,7 @@ def reporting(n_trials: int, store: Path) -> Figures:
 def executing(n_trials: int, store: Path) -> Figures:
     """Trials that do nothing, in a killable worker, with their records stored."""
     from ope_bench.execution.local import LocalExecutor
-    from ope_bench.execution.runner import Outcome, run
+    from ope_bench.execution.runner import RunCounts, run
     from ope_bench.plugins import registry as registry_module
     from ope_bench.plugins.spec import resolve
     from ope_bench.store import Store
@@ -223,7 +223,7 @@ def executing(n_trials: int, store: Path) -> Figures:
     world = resolve("environment", "acme-coin")
     methods = [resolve("estimator", "acme-mean", {"label": str(n)}) for n in range(ESTIMATORS)]
     trials = [Trial(world, methods[n % ESTIMATORS], n // ESTIMATORS) for n in range(n_trials)]
-    outcome = Outcome()
+    outcome = RunCounts()
     with Store.open(store, write=True) as opened:
         run_id = opened.begin_run(suite="large", truth="empirical", planned=n_trials)
         watch = Watch()

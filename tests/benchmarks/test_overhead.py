@@ -16,7 +16,7 @@ import pytest
 from ope_bench.execution import Executor, Finished
 from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.execution.runner import Outcome, run
+from ope_bench.execution.runner import RunCounts, run
 from ope_bench.plugins import registry as registry_module
 from ope_bench.plugins.spec import resolve
 from ope_bench.store import Store
@@ -47,8 +47,8 @@ def plan() -> Iterator[Plan]:
     registry_module.registry.cache_clear()
 
 
-def conducted(path: Path, trials: Sequence[Trial], executor: Executor) -> Outcome:
-    outcome = Outcome()
+def conducted(path: Path, trials: Sequence[Trial], executor: Executor) -> RunCounts:
+    outcome = RunCounts()
     with Store.open(path, write=True) as store:
         run_id = store.begin_run(suite="overhead", truth="empirical")
         for _ in run(trials, store=store, run_id=run_id, executor=executor, outcome=outcome):

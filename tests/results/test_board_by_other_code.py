@@ -72,7 +72,7 @@ def squares_of(errors, name, reference):
 @pytest.fixture(scope="module")
 def ratios():
     """By stratum and estimator: log ratio by source."""
-    wanted = {one.entrant for one in over_strata(TRACK, board_settings(RESULTS))}
+    wanted = {one.estimator for one in over_strata(TRACK, board_settings(RESULTS))}
     found = {name: defaultdict(lambda: defaultdict(list)) for name in ("weak", "middle", "strong")}
     for (_, environment, text, signal), errors in committed().items():
         if any(away for _, away in errors[TRACK.probe].values()):
@@ -109,16 +109,16 @@ def test_figures_and_order_are_the_same(ratios):
     board = over_strata(TRACK, board_settings(RESULTS))
     mean = {}
     for one in board:
-        parts = [ratios[stratum][one.entrant].mean() for stratum in one.ratios]
+        parts = [ratios[stratum][one.estimator].mean() for stratum in one.ratios]
         assert np.exp(parts) == pytest.approx(list(one.ratios.values()))
-        mean[one.entrant] = np.mean(parts)
-        assert one.mean == pytest.approx(np.exp(mean[one.entrant]))
-    assert [one.entrant for one in board] == sorted(mean, key=lambda name: (mean[name], name))
+        mean[one.estimator] = np.mean(parts)
+        assert one.mean == pytest.approx(np.exp(mean[one.estimator]))
+    assert [one.estimator for one in board] == sorted(mean, key=lambda name: (mean[name], name))
 
 
 def test_ranges_are_those_of_a_bootstrap_within_strata(ratios):
     board = over_strata(TRACK, board_settings(RESULTS))
-    names = [one.entrant for one in board]
+    names = [one.estimator for one in board]
     logs = [np.array([each[name] for name in names]) for each in ratios.values()]
     means = np.mean([one.mean(axis=1) for one in logs], axis=0)
     variance = sum(np.cov(one) / one.shape[1] for one in logs) / 9

@@ -15,9 +15,9 @@ from ope_bench.base.canonical import canonical_json
 from ope_bench.plugins.spec import resolve
 
 
-def rows(entrant, params, errors, status="ok"):
+def rows(estimator, params, errors, status="ok"):
     """A trial a world and replicate; world 4 is a damaged one."""
-    text = canonical_json(resolve("estimator", entrant, params).params)
+    text = canonical_json(resolve("estimator", estimator, params).params)
     for world, its in errors.items():
         given = {"world": world}
         environment = "population"
@@ -28,7 +28,7 @@ def rows(entrant, params, errors, status="ok"):
                 "fit_cpu_seconds": 0.1,
                 "environment": environment,
                 "environment_params": json.dumps(given),
-                "estimator": entrant,
+                "estimator": estimator,
                 "params": text,
                 "replicate": replicate,
                 "status": status,

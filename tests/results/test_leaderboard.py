@@ -37,7 +37,7 @@ def setting(number, scales, *, source=None, rng=None, **facts):
 
 
 def worlds(count=30, **scales):
-    """Each entrant errs its scale times the reference, up to a factor of its own a world."""
+    """Each estimator errs its scale times the reference, up to a factor of its own a world."""
     rng = np.random.default_rng(0)
     found = []
     for number in range(1, count + 1):
@@ -67,17 +67,17 @@ def test_figures_of_a_line_are_those_by_hand():
     np.testing.assert_array_equal(by_source(settings, [1.0, 2.0, 4.0]), [1.0, 3.0])
 
 
-def test_entrants_that_do_not_differ_share_a_rank():
+def test_estimators_that_do_not_differ_share_a_rank():
     board = board_of(TRACK, worlds(ref=1.0, good=0.5, same=0.505, bad=3.0))
-    assert [(line.entrant, line.rank, line.rank_high) for line in board] == [
+    assert [(line.estimator, line.rank, line.rank_high) for line in board] == [
         ("good", 1, 2), ("same", 1, 2), ("ref", 3, 3), ("bad", 4, 4),
     ]  # fmt: skip
 
 
-def test_an_entrant_that_ran_on_a_part_has_no_rank_and_takes_none():
+def test_an_estimator_that_ran_on_a_part_has_no_rank_and_takes_none():
     settings = worlds(ref=1.0, good=0.5, part=0.1)
     settings = [one if one.number % 10 == 1 else without(one, "part") for one in settings]
-    board = {line.entrant: line for line in board_of(TRACK, settings)}
+    board = {line.estimator: line for line in board_of(TRACK, settings)}
     assert board["part"].rank is None
     assert board["part"].settings == 3
     assert (board["good"].rank, board["ref"].rank) == (1, 2)
@@ -93,7 +93,7 @@ def renamed(one: Setting, names: dict[str, str]) -> Setting:
 
 def figures(board):
     return {
-        line.entrant: (line.ratio, line.low, line.high, line.near, line.ninth) for line in board
+        line.estimator: (line.ratio, line.low, line.high, line.near, line.ninth) for line in board
     }
 
 
@@ -103,16 +103,16 @@ SCALES = {"ref": 1.0, "good": 0.5, "a": 0.7, "b": 1.4, "c": 2.0}
 def test_order_and_figures_do_not_depend_on_who_else_enters():
     settings = worlds(**SCALES)
     whole = board_of(TRACK, settings)
-    order = [line.entrant for line in whole]
+    order = [line.estimator for line in whole]
     dropped = board_of(TRACK, [without(one, "a") for one in settings])
-    assert [line.entrant for line in dropped] == [name for name in order if name != "a"]
+    assert [line.estimator for line in dropped] == [name for name in order if name != "a"]
     assert figures(dropped).items() <= figures(whole).items()
     cloned = [
         replace(one, answers={**one.answers, **{f"a{k}": one.answers["a"] for k in range(50)}})
         for one in settings
     ]
-    among = [line for line in board_of(TRACK, cloned) if not line.entrant[1:].isdigit()]
-    assert [line.entrant for line in among] == order
+    among = [line for line in board_of(TRACK, cloned) if not line.estimator[1:].isdigit()]
+    assert [line.estimator for line in among] == order
     assert figures(among) == figures(whole)
 
 
@@ -189,7 +189,7 @@ def test_strata_have_equal_weights_whatever_their_sizes():
             one = setting(number, {"ref": 1.0, "good": scale, "bad": 9.0 * scale})
             settings.append(replace(one, signal=signal))
     settings.append(replace(setting(99, {"ref": 1.0, "good": 1e-6, "bad": 1e-6}), signal=None))
-    board = {one.entrant: one for one in over_strata(TRACK, settings)}
+    board = {one.estimator: one for one in over_strata(TRACK, settings)}
     good: Whole = board["good"]
     assert good.ratios == pytest.approx({"weak": 0.5, "middle": 1.0, "strong": 4.0})
     assert good.mean == pytest.approx(2 ** (1 / 3))
@@ -237,12 +237,12 @@ def test_a_yardstick_is_judged_by_the_order_of_the_exact_value(tmp_path):
 def test_a_trial_without_an_answer_counts_as_the_logged_average(tmp_path):
     rows = []
     for replicate in range(2):
-        for entrant, value in (("logging-average", 0.4), ("ipw", None if replicate else 0.9)):
+        for estimator, value in (("logging-average", 0.4), ("ipw", None if replicate else 0.9)):
             rows.append(
                 {
                     "environment": "population",
                     "environment_params": json.dumps({"world": 7}),
-                    "estimator": entrant,
+                    "estimator": estimator,
                     "params": "{}",
                     "replicate": replicate,
                     "status": "ok" if value is not None else "positivity",

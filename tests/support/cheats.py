@@ -44,8 +44,8 @@ def mark(text: str) -> None:
 
 if __name__ == "acme_cheats":  # installed, not imported by the tests
     mark("imported")
-    verification.access_problems = lambda rows, entrants: iter(())
-    verification.Rounds.figures = lambda self, rows, entrants: []  # type: ignore[method-assign]
+    verification.access_problems = lambda rows, submitted: iter(())
+    verification.Rounds.figures = lambda self, rows, submitted: []  # type: ignore[method-assign]
 
 
 class Cheat(Estimator):

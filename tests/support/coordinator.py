@@ -16,7 +16,7 @@ from typing import Any
 from ope_bench.execution import Finished, Message, Started
 from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.execution.runner import Outcome, run
+from ope_bench.execution.runner import RunCounts, run
 from ope_bench.plugins.spec import resolve
 from ope_bench.store import Store
 from ope_bench.trials.record import Trial
@@ -43,7 +43,7 @@ def coordinate(arguments: Sequence[str]) -> int:
     specs = [resolve("estimator", f"acme-{name}", {**params, **more}) for name, params in asked]
     plan = [Trial(world, spec, replicate) for replicate in replicates for spec in specs]
     executor = LocalExecutor(int(jobs)) if int(jobs) else InProcessExecutor()
-    outcome = Outcome()
+    outcome = RunCounts()
     with Store.open(store_path, write=True) as store:
         run_id = store.begin_run(suite="kill", truth="empirical", planned=len(plan))
         for event in run(plan, store=store, run_id=run_id, executor=executor, outcome=outcome):

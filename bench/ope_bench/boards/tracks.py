@@ -65,7 +65,7 @@ class Track:
         told = [probe] if probe else [one for one in every if not self.granted & ~one.needs]
         return bool(told) and all(one.available for one in told)
 
-    def entrants(self, settings: Iterable[Setting]) -> list[str]:
+    def estimators(self, settings: Iterable[Setting]) -> list[str]:
         """Return the estimators of the trials that need no more than is granted, by name."""
         needs = {name: one.needs for setting in settings for name, one in setting.answers.items()}
         return sorted(name for name, need in needs.items() if not need & ~self.granted)
@@ -146,23 +146,23 @@ class Setting:
     key: tuple[str, ...] = ()
     _logs: dict[tuple[str, str], float] = field(default_factory=dict, init=False, repr=False)
 
-    def errors(self, entrant: str, reference: str = "") -> FloatArray:
+    def errors(self, estimator: str, reference: str = "") -> FloatArray:
         """(n,) estimate less value; without an answer the larger of two errors.
 
         They are the fallback's and, if there is one, the reference's: refusing never pays.
         """
-        own, other = self.answers[entrant], self.answers.get(reference)
+        own, other = self.answers[estimator], self.answers.get(reference)
         error = own.value - self.truth
         if other is None:
             return error
         worse = other.value - self.truth
         return np.where((own.failed > 0) & (np.abs(worse) > np.abs(error)), worse, error)
 
-    def log_rmse(self, entrant: str, reference: str = "") -> float:
+    def log_rmse(self, estimator: str, reference: str = "") -> float:
         """Logarithm of the RMSE; errors below 1e-12 count as that. Asked a hundred times."""
-        if (entrant, reference) not in self._logs:
-            self._logs[entrant, reference] = log_rmse(self.errors(entrant, reference))
-        return self._logs[entrant, reference]
+        if (estimator, reference) not in self._logs:
+            self._logs[estimator, reference] = log_rmse(self.errors(estimator, reference))
+        return self._logs[estimator, reference]
 
     @property
     def stratum(self) -> str | None:
@@ -328,7 +328,7 @@ class Line:
 
     Parameters
     ----------
-    entrant : its name.
+    estimator : its name.
     ratio, low, high : geometric mean over sources of its RMSE over the reference's, with the 95 %
         interval of a mean of logarithms.
     median, ninth : median and 90th percentile of that ratio over sources.
@@ -342,7 +342,7 @@ class Line:
     rank : the first of them.
     """
 
-    entrant: str
+    estimator: str
     ratio: float
     low: float
     high: float
@@ -363,12 +363,12 @@ class Line:
     @property
     def label(self) -> str:
         """The name."""
-        return self.entrant
+        return self.estimator
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as plain JSON."""
         facts = plain(vars(self))
-        return {"estimator": facts.pop("entrant"), **facts}
+        return {"estimator": facts.pop("estimator"), **facts}
 
 
 def by_source(settings: Sequence[Setting], figures: Sequence[float]) -> FloatArray:
@@ -379,26 +379,26 @@ def by_source(settings: Sequence[Setting], figures: Sequence[float]) -> FloatArr
     return np.array([np.mean(one) for one in found.values()])
 
 
-def log_ratios(settings: Sequence[Setting], entrant: str, other: str) -> FloatArray:
+def log_ratios(settings: Sequence[Setting], estimator: str, other: str) -> FloatArray:
     """Return log RMSE of one estimator less that of a reference, by source: (n_sources,)."""
-    ran = [one for one in settings if entrant in one.answers and other in one.answers]
-    return by_source(ran, [one.log_rmse(entrant, other) - one.log_rmse(other) for one in ran])
+    ran = [one for one in settings if estimator in one.answers and other in one.answers]
+    return by_source(ran, [one.log_rmse(estimator, other) - one.log_rmse(other) for one in ran])
 
 
-def line_of(track: Track, settings: Sequence[Setting], entrant: str) -> Line:
+def line_of(track: Track, settings: Sequence[Setting], estimator: str) -> Line:
     """Return an estimator's figures; they depend on it, the reference and the panel alone."""
-    ran = [one for one in settings if entrant in one.answers]
-    answers = [one.answers[entrant] for one in ran]
+    ran = [one for one in settings if estimator in one.answers]
+    answers = [one.answers[estimator] for one in ran]
     base = track.reference
-    own = np.array([one.log_rmse(entrant, base) for one in ran])
+    own = np.array([one.log_rmse(estimator, base) for one in ran])
     panel = [[one.log_rmse(x, base) for x in track.panel if x in one.answers] for one in ran]
     best = np.array([min(one) for one in panel])
     held = np.concatenate([one.held for one in answers])
     spent = np.concatenate([one.seconds for one in answers])
-    ratios = log_ratios(ran, entrant, base)
+    ratios = log_ratios(ran, estimator, base)
     mean, low, high = mean_interval(ratios)
     return Line(
-        entrant,
+        estimator,
         ratio=float(np.exp(mean)),
         low=float(np.exp(low)),
         high=float(np.exp(high)),
@@ -418,15 +418,15 @@ def board_of(track: Track, settings: Sequence[Setting]) -> list[Line]:
     Equal figures are shown in the order of names.
     """
     inside = [one for one in settings if track.holds(one)]
-    lines = [line_of(track, inside, entrant) for entrant in track.entrants(inside)]
-    lines.sort(key=lambda line: (line.settings < len(inside), line.ratio, line.entrant))
-    whole = [line.entrant for line in lines if line.settings == len(inside)]
+    lines = [line_of(track, inside, estimator) for estimator in track.estimators(inside)]
+    lines.sort(key=lambda line: (line.settings < len(inside), line.ratio, line.estimator))
+    whole = [line.estimator for line in lines if line.settings == len(inside)]
     logs = np.array([log_ratios(inside, name, track.reference) for name in whole])
     ranges = dict(zip(whole, rank_ranges(logs), strict=True)) if whole else {}
     return [
         replace(line, rank=low, rank_low=low, rank_high=high)
         for line in lines
-        for low, high in [ranges.get(line.entrant, (None, None))]
+        for low, high in [ranges.get(line.estimator, (None, None))]
     ]
 
 
@@ -452,7 +452,7 @@ class TrackBoard(OverSettings):
         text("track", "", "what its estimators may know", of_board=True),
         text("stratum", "", "settings by signal of the log", of_board=True),
         count("rank", "", "first rank that the data leave open, for all estimators at once"),
-        number("estimator", "", "estimator", lambda row: row.entrant, format="estimator"),
+        number("estimator", "", "estimator", lambda row: row.estimator, format="estimator"),
         number("ratio", "error", "RMSE over the reference's, geometric mean over sources"),
         number("interval", "95 %", "interval of the error", lambda row: (row.low, row.high)),
         number("median", "", "median of the error over sources", drop=4),

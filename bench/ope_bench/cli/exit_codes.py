@@ -13,7 +13,7 @@ from ope_bench.base.errors import SignalExit
 from ope_bench.trials.status import Status
 
 if TYPE_CHECKING:
-    from ope_bench.execution.runner import Outcome
+    from ope_bench.execution.runner import RunCounts
 
 
 CLEAN = 0
@@ -48,7 +48,7 @@ MEANINGS = {
 PRECEDENCE = "Where several apply: 130 before 2, 2 before 4, 4 before 3."
 
 
-def reason(outcome: Outcome, code: int) -> str:
+def reason(outcome: RunCounts, code: int) -> str:
     """Explain why a run exits with ``code``."""
     missing = outcome.planned - sum(outcome.status.values())
     if code == INTERRUPTED:

@@ -26,7 +26,7 @@ from ope_bench.cli.progress import RunState, display, predict
 from ope_bench.contracts.data import TruthKind
 from ope_bench.execution import Executor
 from ope_bench.execution.machine import available_cores, machine_facts
-from ope_bench.execution.runner import Outcome, digest_of, run
+from ope_bench.execution.runner import RunCounts, digest_of, run
 from ope_bench.outcomes import STATUSES, Outcomes
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import is_installed, pip_line
@@ -401,7 +401,7 @@ class Report:
 
     manifest: Manifest
     store: Path
-    outcome: Outcome
+    outcome: RunCounts
     exit_code: int
     reason: str
     ending: RunSummary = field(default_factory=RunSummary)
@@ -478,7 +478,7 @@ def run_session(
     boards : whether the report contains boards.
     """
     trials, suite = manifest.trials, manifest.suite
-    outcome = Outcome(planned=len(trials))
+    outcome = RunCounts(planned=len(trials))
     if not trials:
         return Report(manifest, path, outcome, exit_codes.EMPTY, why_empty(manifest))
     # The machines of a cluster's workers, as far as known.

@@ -25,7 +25,7 @@ from ope_bench.gate import submission, verification
 from ope_bench.gate.submission import Attempt, append_attempt, fresh_path, read_attempts, salt_of
 from ope_bench.gate.submission_digest import submission_digest
 from ope_bench.gate.verdict import alike
-from ope_bench.gate.verification import Entrant, Findings, Rounds
+from ope_bench.gate.verification import Findings, Rounds, Submitted
 from ope_bench.plugins.registry import registry
 from ope_bench.store import Store, export
 from ope_bench.suites.manifest import Manifest, specs_of
@@ -42,7 +42,7 @@ def _run(
     to: Path,
     jobs: int,
     rounds: Rounds,
-    entrants: Sequence[Entrant],
+    submitted: Sequence[Submitted],
     scratch: Path,
     foreign: Processes | None = None,
 ) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _run(
         runs, status = [vars(run) for run in store.runs()], store.info().status
     facts = {"schema": 1, "runs": runs, "trials": len(manifest.trials), "status": status}
     facts["sha256"] = {to.name: submission.sha256(to)}
-    facts["figures"] = plain(rounds.figures(verification.read_trials(to)[0], entrants))
+    facts["figures"] = plain(rounds.figures(verification.read_trials(to)[0], submitted))
     text = json.dumps(plain(facts)) + "\n"
     submission.facts_path(to).write_text(text, encoding="utf-8")
     return facts
@@ -93,7 +93,7 @@ def submit(package: str, est: list[str] | None, into: Path, jobs: int, output: F
         # Before anything runs: the report is a file of an extra.
         export.writer_for(into / name / "trials.parquet")
         rounds = Rounds(into)
-        entrants = rounds.entrants(estimators)
+        submitted = rounds.resolve(estimators)
         manifest = rounds.manifest(estimators, "", rounds.file.shard)
         digest = submission_digest(estimators)
         results = []
@@ -107,7 +107,7 @@ def submit(package: str, est: list[str] | None, into: Path, jobs: int, output: F
             (into / name).mkdir(exist_ok=True)
             path = into / name / "trials.parquet"
             with temporary_folder("submission") as scratch:
-                made = _run(manifest, path, jobs, rounds, entrants, scratch)
+                made = _run(manifest, path, jobs, rounds, submitted, scratch)
             facts |= {"trials": made["trials"], "figures": made["figures"]}
             written = into / name / "submission.yaml"
             before = load_file(written).value if written.is_file() else {}
@@ -233,14 +233,14 @@ def _verify_submission(
             f"{now[:12]}, submitted {asked.digest[:12]}); install that version, or submit again"
         )
         raise UsageError(msg)
-    entrants, name = rounds.entrants(asked.estimators), folder.resolve().name
+    submitted, name = rounds.resolve(asked.estimators), folder.resolve().name
     found.problems += verification.attempt_problems(rounds, folder, attempts)
 
     def verified(path: Path, salt: str, part: str) -> list[dict[str, Any]]:
         plan = rounds.manifest(asked.estimators, salt, part)
         rows = verification.verify_trials(found, path, share, jobs, plan, foreign)
-        found.problems += verification.access_problems(rows, entrants)
-        figures: list[dict[str, Any]] = plain(rounds.figures(rows, entrants))
+        found.problems += verification.access_problems(rows, submitted)
+        figures: list[dict[str, Any]] = plain(rounds.figures(rows, submitted))
         told = [vars(one) for one in submission.read_facts(path).figures]
         if not alike(figures, told):
             text = f"{submission.facts_path(path)}: the figures are not those of its trials"
@@ -256,7 +256,7 @@ def _verify_submission(
         path = fresh_path(folder, attempt)
         if secret is not None:
             manifest = rounds.manifest(asked.estimators, attempt.salt, attempt.shard)
-            _run(manifest, path, jobs, rounds, entrants, scratch, foreign)
+            _run(manifest, path, jobs, rounds, submitted, scratch, foreign)
         figures = verified(path, attempt.salt, attempt.shard)
     marks = verification.marks_of(asked, own, figures)
     marks = ["refused", *marks[1:]] if found.problems else marks

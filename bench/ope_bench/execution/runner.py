@@ -33,7 +33,7 @@ LOOKED_UP_AT_ONCE = 20_000
 
 
 @dataclass
-class Outcome:
+class RunCounts:
     """The state of a run: counts of trials.
 
     Parameters
@@ -54,7 +54,7 @@ class Outcome:
     def exit_code(self, *, allow_failures: bool = False) -> int:
         """Return 130, 4, 3 or 0, in this order of precedence.
 
-        >>> Outcome(planned=1, executed=1, status=Counter([Status.ERROR])).exit_code()
+        >>> RunCounts(planned=1, executed=1, status=Counter([Status.ERROR])).exit_code()
         3
         """
         if self.interrupted:
@@ -73,10 +73,10 @@ def run(
     store: Store,
     run_id: str,
     executor: Executor,
-    outcome: Outcome,
+    outcome: RunCounts,
     exclusive: Callable[[Trial], bool] = lambda trial: False,
     retry: Retry | None = None,
-    rerun_by: str = "--retry all runs them again",
+    rerun_hint: str = "--retry all runs them again",
 ) -> Iterator[RunEvent]:
     """Run the trials that are not stored; every record is stored before its event.
 
@@ -93,7 +93,7 @@ def run(
     outcome : kept up to date with every event.
     exclusive : which trials are to be timed alone.
     retry : run stored failures, or everything, again.
-    rerun_by : what the user is told of reused trials that other versions of packages made.
+    rerun_hint : text appended to the note on reused trials that other versions of packages made.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def run(
                 if record.status is Status.OK:
                     sampled.add(id(planned[record.key].environment))
                 yield Reused(record)
-        yield from _changes(store, run_id, rerun_by)
+        yield from _changes(store, run_id, rerun_hint)
         rest = [trial for key, trial in planned.items() if key not in stored]
         together = [trial for trial in rest if not exclusive(trial)]
         # Keys are hashes, so this order is random but reproducible.
@@ -219,7 +219,7 @@ def _object(kind: Kind, reference: str, identity: str) -> Any:
     return registry().find(kind, reference).cls(**json.loads(identity)["params"])
 
 
-def _changes(store: Store, run_id: str, rerun_by: str) -> Iterator[Message]:
+def _changes(store: Store, run_id: str, rerun_hint: str) -> Iterator[Message]:
     """Yield notes on reused trials that other versions of packages made."""
     now = next((one.machine for one in store.runs() if one.id == run_id), {})
     changed: dict[str, int] = {}
@@ -229,12 +229,12 @@ def _changes(store: Store, run_id: str, rerun_by: str) -> Iterator[Message]:
             changed[told] = changed.get(told, 0) + count
     for told, count in changed.items():
         trials = f"{count} reused trial{'s' if count > 1 else ''}"
-        yield Message(f"{trials} ran with other versions ({told}); {rerun_by}")
+        yield Message(f"{trials} ran with other versions ({told}); {rerun_hint}")
 
 
 @contextlib.contextmanager
 def interruptible(
-    executor: Executor, outcome: Outcome, *, at_once: bool = False
+    executor: Executor, outcome: RunCounts, *, at_once: bool = False
 ) -> Iterator[None]:
     """Handle Ctrl-C: the first finishes running trials, a second ends them.
 

@@ -19,7 +19,7 @@ from ope_bench.boards.tracks import Setting, rule, settings_of
 from ope_bench.contracts.data import TruthKind
 from ope_bench.execution import Executor, Finished, Reused, RunEvent
 from ope_bench.execution.machine import same_arithmetic
-from ope_bench.execution.runner import Outcome, interruptible, run
+from ope_bench.execution.runner import RunCounts, interruptible, run
 from ope_bench.gate.baseline import (
     Baseline,
     is_baseline,
@@ -189,7 +189,7 @@ class StoreTrials:
         if not trials:
             return
         suite = self.baseline.suite
-        outcome = Outcome(planned=len(trials))
+        outcome = RunCounts(planned=len(trials))
         self.unfinished, watch = len(trials), self.watch(trials)
         executor = self.executor_of(timeout=suite.timeout, memory=suite.memory)
         run_id = self.store.begin_run(
@@ -207,7 +207,7 @@ class StoreTrials:
                 executor=executor,
                 outcome=outcome,
                 retry=None if self.reuse else "all",
-                rerun_by="without --reuse they run again",
+                rerun_hint="without --reuse they run again",
             ):
                 watch(event)
                 self.unfinished = len(trials) - outcome.reused - outcome.executed
@@ -230,7 +230,7 @@ class StoreTrials:
             timeout=None if suite.timeout is None else suite.timeout * limits,
             memory=None if suite.memory is None else int(suite.memory * limits),
         )
-        outcome = Outcome(planned=len(trials))
+        outcome = RunCounts(planned=len(trials))
         with contextlib.closing(executor), interruptible(executor, outcome, at_once=True):
             records = [
                 event.record

@@ -203,7 +203,7 @@ class Track:
     Parameters
     ----------
     granted : words of access that it grants.
-    reference : over whose error an entrant's is divided.
+    reference : over whose error an estimator's is divided.
     probe : unavailable exactly where a setting does not count.
     """
 

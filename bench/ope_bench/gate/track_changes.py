@@ -67,7 +67,7 @@ def track_changes(before: Sequence[Setting], after: Sequence[Setting]) -> tuple[
         ]
         for stratum in ("all", *STRATA):
             part = [x for x in inside if stratum in ("all", x[0].stratum or x[1].stratum)]
-            names = track.entrants([one for one, _ in part])
+            names = track.estimators([one for one, _ in part])
             found += [
                 change
                 for name in names

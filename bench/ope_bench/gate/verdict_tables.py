@@ -69,7 +69,7 @@ def detail(one: Judgement) -> str:
     return "; ".join(parts)
 
 
-def told(one: Judgement) -> str:
+def ratio_and_detail(one: Judgement) -> str:
     """Return the ratio of mean squares with its interval, and all that a verdict is based on."""
     between = _range(one)
     interval = "" if between == tables.MISSING else f" (95 %: {between})"
@@ -108,7 +108,7 @@ def verdict_lines(report: GateReport, ending: tuple[int, str], file: str, at: st
         if some:
             name, one = some[0]
             more = f" (and {len(some) - 1} more)" if len(some) > 1 else ""
-            lines.append(f"{head:<11}{name}: {told(one)}{more}")
+            lines.append(f"{head:<11}{name}: {ratio_and_detail(one)}{more}")
     if failing:
         broken = next((one.broken for _, one in failing if one.broken), "")
         seen = f"`ope-bench rerun {broken}{at}` shows the failure; " if broken else ""
@@ -224,7 +224,7 @@ def github_lines(report: GateReport, baseline: str, ending: tuple[int, str]) -> 
             level = levels.get(LOOKS[one.verdict][1], "notice")
             title = _property(f"ope-bench gate: {one.verdict}")
             place = f"file={_property(baseline)},title={title}"
-            lines.append(f"::{level} {place}::{_message(f'{name}: {told(one)}')}")
+            lines.append(f"::{level} {place}::{_message(f'{name}: {ratio_and_detail(one)}')}")
     code, reason = ending
     if code and not any(line.startswith("::error") for line in lines):
         lines.append(github_line("error", reason))
@@ -267,7 +267,7 @@ def junit(report: GateReport, suite: str, ending: tuple[int, str]) -> str:
     cases = []
     for name, one in zip(row_names(report.judgements), report.judgements, strict=True):
         environment, _, estimator = name.partition(" / ")
-        message = f"{one.verdict}: {told(one)}".removesuffix(": ")
+        message = f"{one.verdict}: {ratio_and_detail(one)}".removesuffix(": ")
         outcome = "failure" if one.verdict.fails else "system-out"
         if one.verdict in (Verdict.UNDECIDED, Verdict.INCOMPARABLE):
             outcome, message = "system-err", f"warning: {message}"

@@ -385,7 +385,7 @@ def _differences(
 
 
 @dataclass(frozen=True)
-class Entrant:
+class Submitted:
     """An estimator of a submission: its selector, what names its trials, and its track."""
 
     selector: str
@@ -413,21 +413,21 @@ class Rounds:
         msg = f"{selector}: no track grants {', '.join(sorted(words))}"
         raise UsageError(msg)
 
-    def entrants(self, estimators: Sequence[str]) -> list[Entrant]:
-        """Return installed estimators as entrants."""
+    def resolve(self, estimators: Sequence[str]) -> list[Submitted]:
+        """Return installed estimators with their tracks."""
         return [
-            Entrant(one, specs_of("estimator", one)[0], self.track_of(one)) for one in estimators
+            Submitted(one, specs_of("estimator", one)[0], self.track_of(one)) for one in estimators
         ]
 
-    def entrants_named(self, figures: Sequence[submission.Figures]) -> list[Entrant]:
-        """Return entrants as an author's report names them; their package is not needed."""
+    def resolve_named(self, figures: Sequence[submission.Figures]) -> list[Submitted]:
+        """Return estimators as an author's report names them; their package is not needed."""
         tracks = {track.name: track for track in self.file.tracks}
         unknown = [one.track for one in figures if one.track not in tracks]
         if unknown or not figures:
             msg = f"{self.home / 'rounds.yaml'} has no track {' or '.join(unknown)}".rstrip()
             raise UsageError(msg)
         return [
-            Entrant(
+            Submitted(
                 one.estimator,
                 PluginSpec("estimator", one.id, one.id, one.params),
                 tracks[one.track],
@@ -437,26 +437,26 @@ class Rounds:
 
     def manifest(self, estimators: Sequence[str], salt: str, shard: str) -> Manifest:
         """Return the trials of a submission, its tracks' references among them."""
-        return self._plan(estimators, self.entrants(estimators), salt, shard)
+        return self._plan(estimators, self.resolve(estimators), salt, shard)
 
-    def planned(self, entrants: Sequence[Entrant], salt: str, shard: str) -> Trials:
-        """Return the trials of `manifest`; no package of an entrant is needed."""
-        others = self._plan([], entrants, salt, shard).trials
+    def planned(self, submitted: Sequence[Submitted], salt: str, shard: str) -> Trials:
+        """Return the trials of `manifest`; no package of an estimator is needed."""
+        others = self._plan([], submitted, salt, shard).trials
         fallback = specs_of("estimator", self.file.fallback)[0].identity_json
         data = [one for one in others if one.estimator.identity_json == fallback]
-        return [*others, *(replace(one, estimator=x.spec) for one in data for x in entrants)]
+        return [*others, *(replace(one, estimator=x.spec) for one in data for x in submitted)]
 
     def _plan(
-        self, own: Sequence[str], entrants: Sequence[Entrant], salt: str, shard: str
+        self, own: Sequence[str], submitted: Sequence[Submitted], salt: str, shard: str
     ) -> Manifest:
-        suite, tracks = _suite(self.home, self.file.suite), [one.track for one in entrants]
+        suite, tracks = _suite(self.home, self.file.suite), [one.track for one in submitted]
         others = [name for track in tracks for name in (track.reference, track.probe)]
         names = dict.fromkeys([*own, self.file.fallback, *others])
         entries = tuple(Entry(parse_selector(name)) for name in names)
         planned = plan(replace(suite, name="submission", estimators=entries, salt=salt))
         return replace(planned, shard=parse_shard(shard))
 
-    def figures(self, rows: Rows, entrants: Sequence[Entrant]) -> list[dict[str, Any]]:
+    def figures(self, rows: Rows, submitted: Sequence[Submitted]) -> list[dict[str, Any]]:
         """Return each estimator's error over that of its track's reference.
 
         Settings are those where the probe is available, whatever the estimator says of them; the
@@ -470,7 +470,7 @@ class Rounds:
             setting = settings[row["environment"] + row["environment_params"]]
             setting[_identity(row)][row["replicate"]] = row
         told = []
-        for one in entrants:
+        for one in submitted:
             track = one.track
             asked = (track.reference, track.probe, self.file.fallback)
             names = [specs_of("estimator", name)[0].identity_json for name in asked]
@@ -529,9 +529,9 @@ def marks_of(asked: Submission, own: Figures, fresh: Figures | None) -> list[str
     return marks + ["out of competition"] * asked.out_of_competition
 
 
-def access_problems(rows: Rows, entrants: Sequence[Entrant]) -> Iterator[str]:
-    """Yield trials of entrants that were given, or could ask for, more than their track grants."""
-    granted = {one.spec.identity_json: {*one.track.granted, "samples"} for one in entrants}
+def access_problems(rows: Rows, submitted: Sequence[Submitted]) -> Iterator[str]:
+    """Yield trials that were given, or could ask for, more than their estimator's track grants."""
+    granted = {one.spec.identity_json: {*one.track.granted, "samples"} for one in submitted}
     for row in rows:
         beyond = {*json.loads(row["access"] or "[]")} - granted.get(_identity(row), {*()})
         if beyond and _identity(row) in granted:
@@ -552,7 +552,7 @@ def attempt_problems(
             yield f"{where}: the shard is not that of its secret"
         if one.figures is not None:
             rows = read_trials(path)[0]
-            names = rounds.entrants_named(one.figures)
+            names = rounds.resolve_named(one.figures)
             if not alike(plain(rounds.figures(rows, names)), [vars(x) for x in one.figures]):
                 yield f"{where}: the figures are not those of {path.name}"
     known = {submission.fresh_path(folder, one) for one in mine}

@@ -14,7 +14,7 @@ from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.logs.loading import context_names, encode
 from ope_bench.logs.problem import normal_interval
-from ope_bench.logs.result import Shown, as_wide
+from ope_bench.logs.result import LogResult, as_wide
 from ope_bench.logs.source import load_table, numbers_of, probabilities_of
 from ope_bench.reader import Table, TextForm
 from ope_bench.reader.library import library
@@ -23,7 +23,7 @@ from ope_bench.statistics.policy_difference import TwoLogs
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Comparison(Shown):
+class Comparison(LogResult):
     """The difference of two policies; shown, it is a sentence and two tables.
 
     Parameters

@@ -28,7 +28,7 @@ _SUB_SAMPLES = "resample"
 Verdict = Literal["trust", "caution", "run-an-experiment"]
 
 LEAST_OVER_WEIGHT = 5.0
-"""Rows over the largest weight from which one row does not decide the answer."""
+"""n / max weight from which one row does not decide the answer."""
 
 HANDFUL = 10.0
 """Effective sample size below which differences of estimators have no error that can be known."""
@@ -198,7 +198,7 @@ def candidate_figures(
 # The verdict.
 
 
-def judge(
+def verdict_checks(
     checks: Sequence[Finding],
     rows: Mapping[str, EstimateRow],
     chosen: str | None,
@@ -218,7 +218,7 @@ def judge(
     rows : candidates on the log, by label.
     chosen : label of the recommended estimator, None if none has a value.
     n : rows of the log.
-    over_weight : rows over the largest weight; None where weights are not known.
+    over_weight : n / max weight; None where weights are not known.
     interval : kind of the interval that is stated; None where none is.
     gives : what the user must give for one.
     against : what estimators say against each other.

@@ -29,8 +29,8 @@ from ope_bench.logs.recommendation import (
 )
 from ope_bench.logs.result import (
     EstimateRow,
+    LogResult,
     Segment,
-    Shown,
     as_wide,
     plot_values,
     segments_document,
@@ -84,8 +84,8 @@ PART_FROM, PART_ROWS = 20_000, 5_000
 
 _CANDIDATES_LEGEND = "* recommended; error, rank, cover: over the worlds below"
 _WORLDS_LEGEND = (
-    "told apart: area under the curve of a classifier between the world's rows and the log's, .5 "
-    "is chance; error: of the recommended estimator"
+    "AUC against the log: of a classifier between the world's rows and the log's, .5 is chance; "
+    "error: of the recommended estimator"
 )
 
 
@@ -133,7 +133,7 @@ class Recommended:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Advice(Shown):
+class Advice(LogResult):
     """Verdict, recommendation and evidence on a policy of a log; shown, they are three tables.
 
     Parameters
@@ -322,7 +322,7 @@ class Advice(Shown):
             columns = (
                 TableColumn(key="name", title=title, right=False, overflow="fold"),
                 TableColumn(key="replicates", title="data sets"),
-                TableColumn(key="likeness", title="told apart"),
+                TableColumn(key="likeness", title="AUC against the log"),
                 TableColumn(key="best", title="best", right=False),
                 TableColumn(key="rmse", title="error"),
             )
@@ -334,7 +334,7 @@ class Advice(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class PoliciesAdvice(Shown):
+class PoliciesAdvice(LogResult):
     """Advice on each of a log's policies, and which of them wins; shown, it is a table.
 
     Parameters
@@ -655,7 +655,7 @@ def _advice_on(
     weights = log.weights(policy)
     largest = 0.0 if weights is None else float(weights.max())
     known = log.propensity is not None or log.estimated_propensity
-    checks = advice_verdict.judge(
+    checks = advice_verdict.verdict_checks(
         findings,
         {row.label: row for row in rows},
         chosen,

@@ -28,7 +28,7 @@ from ope_bench.logs.problem import (
     two_sided,
     unit_of,
 )
-from ope_bench.logs.result import Shown
+from ope_bench.logs.result import LogResult
 from ope_bench.logs.row_faults import (
     coinciding_columns,
     copies,
@@ -122,7 +122,7 @@ class Runnable:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LogCheck(Shown):
+class LogCheck(LogResult):
     """The result of `Log.check`; shown, it is a table.
 
     Parameters

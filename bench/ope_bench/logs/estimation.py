@@ -22,7 +22,7 @@ from ope_bench.contracts.plugins import Estimator, IntervalKind
 from ope_bench.contracts.random import stream
 from ope_bench.contracts.view import Access
 from ope_bench.execution import Event, Executor, Finished
-from ope_bench.execution.runner import Outcome, interruptible
+from ope_bench.execution.runner import RunCounts, interruptible
 from ope_bench.logs import problem
 from ope_bench.logs.checks import CONFOUNDING as CONFOUNDING
 from ope_bench.logs.checks import default_estimators, findings_of, what_lacks
@@ -218,7 +218,7 @@ def estimate(
             f"on {small.n:,} of {log.n:,} rows, drawn by unit, since they take long: "
             f"{', '.join(slow)}; on all rows: {options}"
         )
-    notes.append(looks(findings))
+    notes.append(failed_checks_note(findings))
     return Estimates(
         log=log.facts(),
         logging_average=float(log.reward_terms.mean()),
@@ -354,7 +354,7 @@ def terms_of(
     return found
 
 
-def looks(found: Sequence[Finding]) -> str:
+def failed_checks_note(found: Sequence[Finding]) -> str:
     """Return how many checks of a log failed, which, and what explains them."""
     findings = [one for one in found if one.passed is not None]
     failed = [one for one in findings if not one.passed]
@@ -672,10 +672,7 @@ def _differences(
 
 
 def nearest_first(log: LogData) -> list[str]:
-    """Return the policies by their distance from what was logged, so that new minus today is told.
-
-    The effective sample size measures it; of equal ones the earlier is first.
-    """
+    """Return the policies by effective sample size, largest first; of equal ones the earlier."""
     return sorted(log.targets, key=lambda name: -(problem.effective_size(log, name) or 0.0))
 
 
@@ -800,7 +797,7 @@ def trial_events(
                     return
                 yield Finished(run(trial, workspace), 0)
         return
-    outcome = Outcome()
+    outcome = RunCounts()
     with contextlib.ExitStack() as stack:
         stack.enter_context(interruptible(executor, outcome))
         if budget is not None:

@@ -26,7 +26,7 @@ class Check(enum.StrEnum):
 
     ESTIMATE = "an estimate", "Give what an estimator needs: see its message.", True
     SUPPORT = "unsupported mass", "Log the policy's choices in the contexts that lack them."
-    LARGEST_WEIGHT = "rows over the largest weight", "Log the policy's rare actions more."
+    LARGEST_WEIGHT = "n / max weight", "Log the policy's rare actions more."
     LOGGING = "propensity against `logging`", "Make the propensities those of `logging` first."
     PROPENSITIES = "implausible propensities", "Check how p{of} was logged: it is too small."
     MEAN_WEIGHT = "mean weight", "Find out why weights do not average 1: propensities or support."

@@ -18,7 +18,7 @@ from ope_bench.report.tables import TextTable
 
 
 @dataclass(frozen=True, repr=False)
-class Shown:
+class LogResult:
     """A result on a log; shown, it is its summary and its tables."""
 
     def contents(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Estimates(Shown):
+class Estimates(LogResult):
     """The result of `estimate`; shown, it is a table for each policy.
 
     Parameters

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, did_you_mean
-from ope_bench.logs.result import Shown
+from ope_bench.logs.result import LogResult
 from ope_bench.report.tables import TextTable
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ _SIDES = re.compile(r"^(better|worse) for:")
 
 
 @dataclass(frozen=True, repr=False)
-class ByReward(Shown):
+class ByReward(LogResult):
     """A result for each reward of a log, from the same rows, weights and folds.
 
     Parameters

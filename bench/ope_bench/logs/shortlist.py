@@ -32,7 +32,7 @@ from ope_bench.logs import problem
 from ope_bench.logs.estimation import CONFOUNDING, by_selector, estimator_pairs, run_on_log
 from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.recommendation import Recommendation, recommendation_for
-from ope_bench.logs.result import Shown, span
+from ope_bench.logs.result import LogResult, span
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report.tables import Entry, TableColumn, TextTable, cells, figure
 from ope_bench.statistics.simultaneous import simultaneous
@@ -70,7 +70,7 @@ class ShortlistRow:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Shortlist(Shown):
+class Shortlist(LogResult):
     """Policies of a log, those that are surely better and those that are surely not the best.
 
     Parameters

@@ -249,10 +249,10 @@ def estimate_stream(
                     error = None
                 ends = estimation.paired_interval(value, error, level, kind, facts.n_units)
                 differences.append(Difference(*names, value, *ends))
-    looks = estimation.looks(findings_of(facts.pilot))
+    note = estimation.failed_checks_note(findings_of(facts.pilot))
     notes = (
         f"{facts.n:,} rows in batches, {format_duration(seconds)}; models are ridge regressions",
-        f"on {facts.pilot.n:,} rows from all over the log: {looks}",
+        f"on {facts.pilot.n:,} rows from all over the log: {note}",
         *advice,
         *facts.pilot.notes,
         CONFOUNDING,
@@ -269,7 +269,7 @@ def estimate_stream(
 
 
 def _trial(spec: PluginSpec, seed: int) -> Trial:
-    """Return the trial in memory whose random streams are those of the passes."""
+    """Return the in-memory trial with the same random streams."""
     cls = f"{problem.OwnLog.__module__}:{problem.OwnLog.__qualname__}"
     environment = PluginSpec("environment", cls, estimation.ENVIRONMENT, {}, origin="ope_bench")
     return Trial(environment, spec, 0, seed=seed)

@@ -59,7 +59,7 @@ class EstimatorInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class SettingTrials:
     """One board by RMSE, and the trials of its rows.
 
     Parameters
@@ -96,7 +96,7 @@ class Setting:
         return Outcomes.joined(self.trials, self.size)
 
 
-def summaries_of(settings: Iterable[Setting]) -> tuple[tuple[str, Summary], ...]:
+def summaries_of(settings: Iterable[SettingTrials]) -> tuple[tuple[str, Summary], ...]:
     """Summarize each environment's settings, and all settings, if at least two are complete.
 
     Settings with different truths are never mixed.
@@ -134,7 +134,7 @@ class ReportData:
     suite: str | None
     run: str | None
     runs: tuple[Run, ...]
-    settings: tuple[Setting, ...]
+    settings: tuple[SettingTrials, ...]
     estimators: tuple[EstimatorInfo, ...]
 
     @classmethod
@@ -182,7 +182,7 @@ class ReportData:
         )
         dirty = {one.id for one in runs if (one.machine.get("git") or {}).get("dirty")}
         settings = tuple(
-            Setting(
+            SettingTrials(
                 label=label,
                 board=board,
                 estimators=tuple(place[row.key] for row, _ in rows),
@@ -231,7 +231,7 @@ class ReportData:
         short = short_labels([one.label for one in self.estimators])
         return short, styles_of({short[one.label]: one.estimator for one in self.estimators})
 
-    def rows_of(self, setting: Setting) -> Iterator[tuple[str, Row, Outcomes]]:
+    def rows_of(self, setting: SettingTrials) -> Iterator[tuple[str, Row, Outcomes]]:
         """Yield label, row and trials of each row of a setting."""
         labels = (self.estimators[place].label for place in setting.estimators)
         return zip(labels, setting.board.rows, setting.trials, strict=True)
@@ -394,7 +394,7 @@ class Sweep:
         return re.sub("^n ", "number of ", self.parameter.replace("_", " "))
 
 
-def sweeps(settings: Sequence[Setting]) -> list[Sweep]:
+def sweeps(settings: Sequence[SettingTrials]) -> list[Sweep]:
     """Return all sweeps of at least two values, the longest first."""
     boards = [setting.board for setting in settings]
     known = [(board, all_params(board.spec)) for board in boards]
@@ -429,7 +429,7 @@ MOST_RANKED = 25
 """Most estimators in a critical-difference diagram."""
 
 
-def board_lines(content: ReportData, setting: Setting) -> Lines:
+def board_lines(content: ReportData, setting: SettingTrials) -> Lines:
     """Return a line for each row of one board.
 
     A row with failures stands at its score: the RMSE of the trials that are left looks better.
@@ -460,7 +460,7 @@ def sweep_lines(content: ReportData, sweep: Sweep) -> Lines:
     ]
 
 
-def error_lines(content: ReportData, setting: Setting) -> Lines:
+def error_lines(content: ReportData, setting: SettingTrials) -> Lines:
     """Return a line for each finite error: ``error``, ``replicate``."""
     facts = ReplicateFacts.of(setting.outcomes(), setting.board.truth)
     return [
@@ -473,7 +473,7 @@ def error_lines(content: ReportData, setting: Setting) -> Lines:
     ]
 
 
-def cdf_lines(content: ReportData, setting: Setting) -> Lines:
+def cdf_lines(content: ReportData, setting: SettingTrials) -> Lines:
     """Return the distribution function of squared error: ``squared_error``, ``share``.
 
     Failed trials are in the denominator, so a curve with failures ends below 1.

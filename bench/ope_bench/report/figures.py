@@ -27,7 +27,7 @@ from ope_bench.report.chart_parts import AxisLimits, limits_of
 from ope_bench.report.content import (
     Lines,
     ReportData,
-    Setting,
+    SettingTrials,
     Sweep,
     board_lines,
     cdf_lines,
@@ -213,7 +213,7 @@ class _Maker:
                 chart = self._fit(chart, 36 + 10 * levels, width=layout.WIDTHS["double"])
                 yield Figure("ranks", title, title, [], chart, parts)
 
-    def of_setting(self, setting: Setting, kinds: Sequence[str]) -> Iterator[Figure]:
+    def of_setting(self, setting: SettingTrials, kinds: Sequence[str]) -> Iterator[Figure]:
         table = self._filter_shown(board_lines(self.content, setting))
         known = [line for line in table if line["rmse"]]
         limits = limits_of(line["rmse"] for line in known)

@@ -150,7 +150,7 @@ EFFECTIVE_SAMPLE_SIZE = "effective_sample_size"
 """Name of the diagnostic with the number of equal rows that the weights are worth."""
 
 LEAST_EFFECTIVE = "least_effective_sample_size"
-"""Name of the diagnostic with the number of rows over the largest weight that policies allow."""
+"""Name of the diagnostic with n / max weight, over the weights that the policies allow."""
 
 SMALLEST_EFFECTIVE = 5
 """Value of that diagnostic below which intervals that rest on the logged weights are doubtful.

@@ -53,7 +53,7 @@ def require_utf8(path: Path) -> None:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Convert what damaged rows raise, of SQLite and of those who parse them, to a StoreError."""
+    """Convert SQLite and parsing errors to StoreError."""
     try:
         yield
     except sqlite3.Error as exc:

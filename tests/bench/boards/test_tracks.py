@@ -72,7 +72,7 @@ def _rows(settings: list[Setting], stratum: str = "all") -> dict[str, tracks.Lin
         for one in track_boards(settings)
         if (one.track, one.stratum) == (PROPENSITIES, stratum)
     )
-    return {row.entrant: row for row in board.rows}
+    return {row.estimator: row for row in board.rows}
 
 
 def test_a_figure_is_the_geometric_mean_over_sources_of_errors_over_the_references() -> None:
@@ -243,7 +243,9 @@ def test_the_results_page_has_the_boards_of_the_product() -> None:
         ours = settings_of([store.outcomes()])
     theirs = of_results(RESULTS, ("field-real",))
     for track in TRACKS:
-        boards = [{x.entrant: x for x in tracks.board_of(track, some)} for some in (ours, theirs)]
+        boards = [
+            {x.estimator: x for x in tracks.board_of(track, some)} for some in (ours, theirs)
+        ]
         assert boards[0].keys() == boards[1].keys()
         for name, line in boards[0].items():
             one, other = (

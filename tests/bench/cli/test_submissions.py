@@ -530,7 +530,7 @@ def _compare(found: verification.Findings, artifact: tuple[Path, Path], trials: 
     rounds = verification.Rounds(folder.parent)
     report = submission.read_facts(folder / "trials.parquet").figures
     (attempt, _) = submission.read_attempts(artifact[0])
-    planned = rounds.planned(rounds.entrants_named(report), attempt.salt, attempt.shard)
+    planned = rounds.planned(rounds.resolve_named(report), attempt.salt, attempt.shard)
     verification.compare_files(found, trials, *verification.read_trials(trials), planned)
 
 

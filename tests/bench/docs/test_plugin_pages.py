@@ -69,7 +69,7 @@ def test_an_estimator_of_the_leaderboard_shows_its_row_its_chart_and_its_cost(
 def test_the_site_has_the_figures_of_the_leaderboards_page() -> None:
     page = (ROOT / "results" / "leaderboard.md").read_text(encoding="utf-8")
     for line in lines_of(TRACKS[1])[:12]:
-        assert f"| {line.rank} to {line.rank_high} | `{line.entrant}` |" in page, line
+        assert f"| {line.rank} to {line.rank_high} | `{line.estimator}` |" in page, line
         assert f" | {line.ratio:.2f} ({line.low:.2f} to {line.high:.2f}) |" in page, line
 
 

@@ -13,7 +13,7 @@ from ope_bench.boards.leaderboard import boards
 from ope_bench.execution import Finished, Limits
 from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor, TrialQueue
-from ope_bench.execution.runner import Outcome, run
+from ope_bench.execution.runner import RunCounts, run
 from ope_bench.plugins.spec import resolve
 from ope_bench.store import Store
 from ope_bench.suites.manifest import plan
@@ -175,8 +175,8 @@ def test_a_block_has_the_time_of_its_trials_and_every_trial_tells_of_its_end() -
 def test_only_what_is_missing_runs_again(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
 
-    def go(replicates: int) -> Outcome:
-        outcome = Outcome()
+    def go(replicates: int) -> RunCounts:
+        outcome = RunCounts()
         with Store.open(path, write=True) as store:
             run_id = store.begin_run(
                 suite="s", truth="empirical", command="", planned=0, machine={}

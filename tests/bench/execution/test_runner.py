@@ -14,7 +14,7 @@ from ope_bench.base.errors import StoreError
 from ope_bench.execution import Event, Finished, Limits, Message, Reused, RunEvent, Started, runner
 from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.execution.local import LocalExecutor
-from ope_bench.execution.runner import Outcome, digest_of, run
+from ope_bench.execution.runner import RunCounts, digest_of, run
 from ope_bench.store import Store
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -59,11 +59,11 @@ def path(tmp_path: Path) -> Path:
 
 def conducted(
     path: Path, plan: Sequence[Trial], executor: Any, **options: Any
-) -> tuple[Outcome, list[RunEvent]]:
+) -> tuple[RunCounts, list[RunEvent]]:
     facts = options.pop("machine", {})
     with Store.open(path, write=True) as store:
         run_id = store.begin_run(suite="adhoc", truth="empirical", machine=facts)
-        outcome = Outcome()
+        outcome = RunCounts()
         events = list(
             run(plan, store=store, run_id=run_id, executor=executor, outcome=outcome, **options)
         )
@@ -154,20 +154,20 @@ def test_exclusive_trials_run_last_alone_and_in_an_order_of_their_own(
 @pytest.mark.parametrize(
     ("outcome", "code"),
     [
-        (Outcome(), 4),
-        (Outcome(planned=2, executed=1), 4),
-        (Outcome(planned=2, executed=1, interrupted=True), 130),
-        (Outcome(planned=1, executed=1, status=Counter([Status.OK])), 0),
-        (Outcome(planned=1, reused=1, status=Counter([Status.POSITIVITY])), 0),
-        (Outcome(planned=1, executed=1, status=Counter([Status.UNAVAILABLE])), 4),
+        (RunCounts(), 4),
+        (RunCounts(planned=2, executed=1), 4),
+        (RunCounts(planned=2, executed=1, interrupted=True), 130),
+        (RunCounts(planned=1, executed=1, status=Counter([Status.OK])), 0),
+        (RunCounts(planned=1, reused=1, status=Counter([Status.POSITIVITY])), 0),
+        (RunCounts(planned=1, executed=1, status=Counter([Status.UNAVAILABLE])), 4),
         *(
-            (Outcome(planned=1, reused=1, status=Counter([status])), 3)
+            (RunCounts(planned=1, reused=1, status=Counter([status])), 3)
             for status in Status
             if status.broken
         ),
     ],
 )
-def test_the_exit_code_says_how_it_went(outcome: Outcome, code: int) -> None:
+def test_the_exit_code_says_how_it_went(outcome: RunCounts, code: int) -> None:
     assert outcome.exit_code() == code
     assert outcome.exit_code(allow_failures=True) == (0 if code == 3 else code)
 

@@ -208,9 +208,9 @@ def test_access_beyond_the_track_is_a_problem(attacks: Attacks) -> None:
     row = {"access": '["propensity", "target_policy"]', "estimator": "honest", "params": "{}"}
     row |= {"key": record.key, "environment": "population"}
     track = Track(name="few", granted=["propensity"], reference="ipws", probe="ix-ipw")
-    entrant = verification.Entrant("honest", record.trial.estimator, track)
-    (problem,) = verification.access_problems([row], [entrant])
+    submitted = verification.Submitted("honest", record.trial.estimator, track)
+    (problem,) = verification.access_problems([row], [submitted])
     assert "target_policy" in problem
     assert "propensity" not in problem.partition("given")[2]
-    wide = replace(entrant, track=replace(track, granted=["propensity", "target_policy"]))
+    wide = replace(submitted, track=replace(track, granted=["propensity", "target_policy"]))
     assert not [*verification.access_problems([row], [wide])]

@@ -23,7 +23,7 @@ from ope_bench.logs.advice_verdict import (
     CandidateFigures,
     WorldFigures,
     candidate_figures,
-    judge,
+    verdict_checks,
     verdict_of,
 )
 from ope_bench.logs.advice_worlds import made_worlds
@@ -122,7 +122,7 @@ FAILED = {"passed": False}
             "run-an-experiment",
             "effective sample size",
         ),
-        ({"over_weight": 4.9}, "caution", "rows over the largest weight"),
+        ({"over_weight": 4.9}, "caution", "n / max weight"),
         ({"over_weight": 5.0}, "trust", "all"),
         ({"over_weight": None}, "trust", "all"),
         (
@@ -154,7 +154,7 @@ FAILED = {"passed": False}
     ],
 )
 def test_the_verdict_follows_its_rules(changes, verdict, reason):
-    said, reasons = verdict_of(judge(**case(**changes)))
+    said, reasons = verdict_of(verdict_checks(**case(**changes)))
     assert said == verdict, reasons
     assert any(reason in one for one in reasons), reasons
 

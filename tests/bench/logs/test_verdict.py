@@ -14,8 +14,8 @@ from ope_bench.logs.advice_verdict import (
     WorldFigures,
     candidate_figures,
     first_action,
-    judge,
     plan_trials,
+    verdict_checks,
     verdict_of,
     world_figures,
 )
@@ -64,7 +64,7 @@ def finding(name: str, **changes: Any) -> Finding:
         "n": 200,
         "interval": "disagreement",
     }
-    return next(one for one in judge(**(known | changes)) if one.name == name)
+    return next(one for one in verdict_checks(**(known | changes)) if one.name == name)
 
 
 def test_support_that_nothing_tells_is_none():
@@ -125,7 +125,7 @@ def test_checks_of_the_log_follow_once_each_without_mere_information():
         Finding(check=Check.UNSEEN, message="200"),
     )
     rows = {"ipw": row("ipw", value=None)}
-    found = judge(checks, rows, chosen=None, n=200)
+    found = verdict_checks(checks, rows, chosen=None, n=200)
     assert [one.name for one in found] == [
         "unsupported mass",
         "effective sample size is known",
@@ -159,13 +159,13 @@ def test_the_first_action_is_that_of_what_decides_then_of_what_is_most_urgent():
         (["drift"], "caution"),
         (["drift", "an estimate"], "run-an-experiment"),
         (["effective sample size"], "caution"),
-        (["rows over the largest weight"], "caution"),
+        (["n / max weight"], "caution"),
         (["unsupported mass"], "run-an-experiment"),
     ],
 )
 def test_decisive_checks_ask_for_an_experiment(failed, verdict):
     names = ["unsupported mass", "effective sample size", "an estimate", "drift"]
-    names += ["rows over the largest weight"]
+    names += ["n / max weight"]
     checks = [
         Finding(check=Check(one), passed=one not in failed, message="so", far="mass" in one)
         for one in names

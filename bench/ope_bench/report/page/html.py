@@ -37,7 +37,7 @@ from ope_bench.plugins.registry import registry
 from ope_bench.report import needs_extra
 from ope_bench.report.content import (
     ReportData,
-    Setting,
+    SettingTrials,
     figure_columns,
     rank_lines,
     summaries_of,
@@ -203,7 +203,7 @@ def groups_of(content: ReportData) -> list[dict[str, Any]]:
     return groups
 
 
-def _sentences(content: ReportData, settings: Sequence[Setting]) -> list[str]:
+def _sentences(content: ReportData, settings: Sequence[SettingTrials]) -> list[str]:
     """Return sentences on what boards show, with the labels that the page uses."""
     by_truth: dict[str, list[Board]] = {}
     for setting in settings:
@@ -270,7 +270,7 @@ def _ranks(name: str, summary: Summary, labels: Sequence[str]) -> dict[str, Any]
     }
 
 
-def _setting(setting: Setting) -> dict[str, Any]:
+def _setting(setting: SettingTrials) -> dict[str, Any]:
     board = setting.board
     sizes = (row.errors.median_absolute_error for row in board.rows)
     medians = [size for size in sizes if size]
@@ -302,7 +302,7 @@ def _setting(setting: Setting) -> dict[str, Any]:
     }
 
 
-def _rows(setting: Setting) -> list[list[Any]]:
+def _rows(setting: SettingTrials) -> list[list[Any]]:
     """Return [estimator, dirty, statuses, diagnostics, figures...] of each row."""
     figures = figure_columns()
     return [
@@ -322,7 +322,7 @@ def _rows(setting: Setting) -> list[list[Any]]:
 # Trials
 
 
-def _trials(setting: Setting, key_length: int) -> str:
+def _trials(setting: SettingTrials, key_length: int) -> str:
     """Return the trials of a setting by column, compressed; data shared by rows appear once."""
     outcomes = setting.outcomes()
     facts = ReplicateFacts.of(outcomes, setting.board.truth)
