@@ -158,9 +158,9 @@ def leaders(results: Path, *, short: bool = False) -> str:
             )
             continue
         told.append(
-            f"- **{stratum}**: {names}{others} may be best; the error of "
-            f"`{first[0].estimator}` is {first[0].ratio:.2f} ({first[0].low:.2f} to "
-            f"{first[0].high:.2f}) times that of `{track.reference}`"
+            f"- **{stratum}**: {names}{others} may be best; "
+            f"`{first[0].estimator}` errs {first[0].ratio:.2f} ({first[0].low:.2f} to "
+            f"{first[0].high:.2f}) times as much as `{track.reference}`"
         )
     return "\n".join(told)
 

@@ -26,8 +26,9 @@ def test_every_stratum_and_track_has_the_rows_of_the_page(section: str) -> None:
         tables = part.split("<summary>")[1:]
         assert len(tables) == len(TRACKS)
         for track, table in zip(TRACKS, tables, strict=True):
+            told = table.replace("| 1 (reference) |", "| 1.00 (1.00 to 1.00) |", 1)
             rows = re.findall(
-                r"^\| \d+ to \d+ \| `([^`]+)` \| (\S+) \((\S+) to (\S+)\)", table, re.M
+                r"^\| \d+ to \d+ \| `([^`]+)` \| (\S+) \((\S+) to (\S+)\)", told, re.M
             )
             board = next(
                 one
