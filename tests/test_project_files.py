@@ -109,10 +109,17 @@ def test_code_of_a_submission_meets_no_secret_and_no_token_that_writes() -> None
     text = (WORKFLOWS / "submission.yml").read_text(encoding="utf-8")
     assert "secrets." not in text
     jobs = yaml.safe_load(text)["jobs"]
-    verify, board, push = (jobs[name] for name in ("verify", "board", "open"))
-    assert "inputs.package" in str(verify)
-    assert "inputs.package" not in str([board, push])
-    for reads in (verify, board):
+    build, verify, board, push = (jobs[name] for name in ("build", "verify", "board", "open"))
+    # Building a package runs its code: where the secret is, it comes as files.
+    assert "inputs.package" in str(build)
+    assert "inputs.secret" not in str([build, board, push])
+    assert "inputs.package" not in str([verify, board, push])
+    (built,) = (one["with"] for one in build["steps"] if "upload-artifact" in one.get("uses", ""))
+    got = verify["steps"][3]["with"]
+    assert (got["name"], got["path"]) == (built["name"], "${{ runner.temp }}/entry")
+    assert verify["steps"][-3]["env"]["SUBMISSION_ENTRY"] == got["path"]
+    assert verify["needs"] == "build"
+    for reads in (build, verify, board):
         assert set(reads["permissions"].values()) == {"read"}
         assert reads["steps"][0]["with"]["persist-credentials"] is False
     # What failed, or was stopped by a trial, has no figures.
