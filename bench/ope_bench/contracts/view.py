@@ -50,9 +50,7 @@ class Access(enum.Flag):
         >>> (Access.TARGET_POLICY | Access.LOGGING_POLICY).words()
         ['propensity', 'logging_policy', 'target_policy']
         """
-        # The public flag of the logging policy grants propensities too.
-        named = _REQUIRED_ACCESS | {"logging_policy": Access._LOGGING_POLICY}
-        return [name for name, flag in named.items() if flag in self] or ["samples"]
+        return [*_words(self)]
 
 
 _REQUIRED_ACCESS = {
@@ -62,6 +60,13 @@ _REQUIRED_ACCESS = {
     if flag and not name.startswith("_")
 }
 """The access that attributes of a view require beyond the samples."""
+
+
+@cache
+def _words(access: Access) -> tuple[str, ...]:
+    # The public flag of the logging policy grants propensities too.
+    named = _REQUIRED_ACCESS | {"logging_policy": Access._LOGGING_POLICY}
+    return tuple(name for name, flag in named.items() if flag in access) or ("samples",)
 
 
 @cache
