@@ -1,7 +1,7 @@
 """What `ope-bench log check` costs on a long log: processor, wall time and memory by form of file.
 
-    python results/performance/log_check_cost.py --output results/performance/log-check-cost
-    python results/performance/log_check_cost.py --rows 10000000 \\
+    python tests/benchmarks/log_check_cost.py --output results/performance/log-check-cost
+    python tests/benchmarks/log_check_cost.py --rows 10000000 \\
         --output results/performance/log-check-cost
 
 Nine columns: a time, a unit of five rows, a text, a new policy's action and a logged one of 1,000
@@ -94,7 +94,7 @@ def measure(arguments: Sequence[str]) -> tuple[float, float, int]:
     """Run a command; return its processor and wall seconds and its largest resident bytes."""
     begun, most = time.monotonic(), 0
     before = os.times()
-    with subprocess.Popen(  # noqa: S603  our own command
+    with subprocess.Popen(
         [sys.executable, "-m", "ope_bench", *arguments], stdout=subprocess.DEVNULL
     ) as child:
         process = psutil.Process(child.pid)
@@ -164,7 +164,7 @@ def main() -> int:
     parser.add_argument("--form", choices=FORMS, action="append", help="default: all")
     parser.add_argument("--output", type=Path, help="FOLDER/NAME of the two files written")
     given = parser.parse_args()
-    command = f"python results/performance/{Path(__file__).name} --rows {given.rows}"
+    command = f"python tests/benchmarks/{Path(__file__).name} --rows {given.rows}"
     report = {"command": command, **facts_now(), "rows": []}
     if given.output:
         report = resumed(given.output, report)
