@@ -1,5 +1,6 @@
 """Damaged logs: each fault against its definition, and worlds that stay what they are."""
 
+import inspect
 import math
 from dataclasses import replace
 from typing import Any
@@ -586,7 +587,7 @@ def test_every_fault_is_a_parameter_with_a_line_and_one_place():
     assert sorted(one.place for one in DAMAGES.values()) == list(range(1, len(DAMAGES) + 1))
     for name, damage in DAMAGES.items():
         assert name in Damaged(TOY).get_params(deep=False)
-        assert f"\n    {name}  " in Damaged.__doc__
+        assert f"\n{name}  " in inspect.getdoc(Damaged)
         assert (damage.keeps is None) != (damage.changes is None)
     in_order = sorted(DAMAGES, key=lambda name: DAMAGES[name].place)
     text = " ".join(Damaged.__doc__.split())

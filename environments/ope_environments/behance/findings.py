@@ -35,7 +35,7 @@ class RawFinding:
     def __str__(self) -> str:
         """Format the finding in one line.
 
-        >>> finding = Finding("a.gz", "malformed", True, ["line 2", "line 9"], 7)
+        >>> finding = RawFinding("a.gz", "malformed", True, ["line 2", "line 9"], 7)
         >>> str(finding)
         'a.gz, line 2, line 9 and 5 more: malformed'
         """

@@ -19,7 +19,7 @@ class OwnItems(DiscretePolicy):
     first, own : where the policy's items begin, and how many they are.
     beta : inverse temperature.
 
-    >>> policy = OwnItems(LinearScore(np.zeros((2, 4))), first=1, own=2, beta=1.0)
+    >>> policy = OwnItems(ActionScore(np.zeros((2, 4))), first=1, own=2, beta=1.0)
     >>> policy.table(np.zeros((1, 1)))
     array([[0. , 0.5, 0.5, 0. ]])
     """

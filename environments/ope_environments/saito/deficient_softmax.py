@@ -29,7 +29,7 @@ class DeficientSoftmax(LinearSoftmax):
     ----------
     "Off-policy Bandits with Deficient Support" (Sachdeva, Su and Joachims, 2020).
 
-    >>> policy = DeficientSoftmax(LinearScore(np.zeros((3, 4))), n_deficient=1)
+    >>> policy = DeficientSoftmax(ActionScore(np.zeros((3, 4))), n_deficient=1)
     >>> policy.table(np.array([[1.0, 0.1], [-1.0, 0.1]]))
     array([[0.        , 0.33333333, 0.33333333, 0.33333333],
            [0.33333333, 0.        , 0.33333333, 0.33333333]])

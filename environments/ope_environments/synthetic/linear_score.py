@@ -42,7 +42,7 @@ class ActionScore:
     ----------
     weights : (1 + d_context, n_actions), the intercepts first.
 
-    >>> score = LinearScore(np.array([[0.0, 1.0], [2.0, 0.0]]))
+    >>> score = ActionScore(np.array([[0.0, 1.0], [2.0, 0.0]]))
     >>> score(np.array([[3.0]]))
     array([[6., 1.]])
     """
