@@ -168,6 +168,8 @@ def series_of(values: Any, name: str = "") -> Any:
         values = np.asarray(values)
     if not isinstance(values, np.ndarray):
         return _of_objects(list(values), name)
+    if isinstance(values, np.ma.MaskedArray):
+        return _of_masked(values, name)
     if values.ndim > 1 and values.dtype.kind in "biuf":
         return pl.Series(name, values.reshape(len(values), -1).astype(np.float64))
     if values.dtype.kind in "biuf":
@@ -180,6 +182,15 @@ def series_of(values: Any, name: str = "") -> Any:
     if values.dtype.kind == "M":
         return pl.Series(name, values.astype("datetime64[us]"))
     return _of_objects(values.tolist(), name)
+
+
+def _of_masked(values: np.ma.MaskedArray[Any, Any], name: str) -> Any:
+    """Return a masked array of NumPy: what is masked is missing, in vectors too."""
+    if values.ndim > 1:
+        return series_of(values.astype(np.float64).filled(np.nan), name)
+    series, mask = series_of(values.data, name), np.ma.getmaskarray(values)
+    nothing = library().repeat(None, len(series), dtype=series.dtype, eager=True)
+    return series.zip_with(library().Series(~mask), nothing)
 
 
 def _of_pandas(column: Any, name: str) -> Any:

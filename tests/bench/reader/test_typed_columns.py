@@ -9,7 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from ope_bench import Log, TargetPolicy
+from ope_bench.base.errors import UsageError
 from ope_bench.reader import DataFileError, Table, TextForm, has_header, read_table, table_of
+from ope_bench.reader.frames import series_of
 
 
 def column(*cells: str, form: TextForm | None = None, spelled: bool = False) -> Table:
@@ -253,3 +256,43 @@ def test_a_wrong_file_is_one_clear_line(tmp_path: Path, content: bytes, said: st
     path.write_bytes(b"a\n1\n")
     with pytest.raises(DataFileError, match="Python knows none called 'morse'"):
         read_table(path, form=TextForm(encoding="morse"))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([1.5, 2.5, 3.5]),
+        np.array([1, 2**53 + 1, 3]),
+        np.array([True, False, True]),
+        np.array(["a", "b", "c"]),
+        np.array(["a", None, 2], dtype=object),
+        np.array(["2026-01-01", "2026-01-02", "2026-01-03"], dtype="datetime64[s]"),
+    ],
+    ids=lambda values: str(values.dtype),
+)
+def test_what_a_masked_array_masks_is_missing(values):
+    plain = series_of(values, "x")
+    series = series_of(np.ma.masked_array(values, mask=[False, True, False]), "x")
+    assert series.dtype == plain.dtype
+    assert series.to_list() == [plain[0], None, plain[2]]
+    assert series_of(np.ma.masked_array(values), "x").to_list() == plain.to_list()
+
+
+def test_a_masked_reward_is_refused_or_left_out_and_a_masked_vector_refused():
+    rng = np.random.default_rng(0)
+    reward = np.ma.masked_array(rng.random(40), mask=np.arange(40) % 7 == 3)
+    columns = {
+        "x": rng.random(40),
+        "a": rng.integers(2, size=40),
+        "r": reward,
+        "p": np.full(40, 0.5),
+    }
+    given = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p"}
+    with pytest.raises(UsageError, match="row 3, column 'r'"):
+        Log.from_frame(columns, **given, target=TargetPolicy(action="a"))
+    log = Log.from_frame(columns, **given, target=TargetPolicy(action="a"), drop_missing=True)
+    np.testing.assert_array_equal(log.reward, reward.compressed())
+    vectors = np.ma.masked_array(rng.random((40, 2)), mask=np.arange(80).reshape(40, 2) == 5)
+    columns |= {"r": rng.random(40), "x": vectors}
+    with pytest.raises(UsageError, match="row 2, column 'x'"):
+        Log.from_frame(columns, **given, target=TargetPolicy(action="a"))
