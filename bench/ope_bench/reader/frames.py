@@ -187,7 +187,7 @@ def series_of(values: Any, name: str = "") -> Any:
 def _of_masked(values: np.ma.MaskedArray[Any, Any], name: str) -> Any:
     """Return a masked array of NumPy: what is masked is missing, in vectors too."""
     if values.ndim > 1:
-        return series_of(values.astype(np.float64).filled(np.nan), name)
+        return series_of(np.ma.filled(values.astype(np.float64), np.nan), name)
     series, mask = series_of(values.data, name), np.ma.getmaskarray(values)
     nothing = library().repeat(None, len(series), dtype=series.dtype, eager=True)
     return series.zip_with(library().Series(~mask), nothing)
