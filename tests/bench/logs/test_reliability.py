@@ -105,3 +105,15 @@ def test_few_units_have_the_moments_of_their_sums(units):
         error = np.sqrt(distance.var(ddof=1) / units) / size.mean() if units > 1 else 0.0
         assert found.mean[place] == pytest.approx(1 + distance.mean() / size.mean())
         assert found.error[place] == pytest.approx(error, abs=1e-9)
+
+
+def test_units_that_a_part_of_a_log_lacks_do_not_count():
+    rng = np.random.default_rng(3)
+    columns = {"x": rng.random(300), "a": rng.integers(2, size=300), "r": rng.random(300)}
+    columns |= {"p": np.full(300, 0.5), "u": np.arange(300) // 3}
+    given = {"unit": "u", "target": TargetPolicy(sampled="a")}
+    part = log_of_columns(columns, **given).part(np.arange(180, 300))
+    alone = {name: values[180:] for name, values in columns.items()}
+    found, expected = reliability_of(part), reliability_of(log_of_columns(alone, **given))
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12)
+    np.testing.assert_allclose(found.z, expected.z, rtol=1e-12)
