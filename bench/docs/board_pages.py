@@ -109,8 +109,8 @@ def home_boards() -> str:
     return (
         f'{tabs}\n\n<figure class="figure">{chart}<figcaption>Error over that of '
         f"<code>{track.reference}</code> in drawn worlds where propensities and the target policy "
-        "are known, by overlap: the rows of the log over the largest weight. Points are geometric "
-        "means over worlds.</figcaption></figure>"
+        "are known, by overlap: n / max weight, the rows of the log over the largest weight. "
+        "Points are geometric means over worlds.</figcaption></figure>"
     )
 
 

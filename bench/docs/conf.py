@@ -40,9 +40,11 @@ suppress_warnings = ["myst.header"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True, "show-inheritance": True, "no-value": True}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+maximum_signature_line_length = 80
 default_role = "py:obj"
 python_use_unqualified_type_names = True
 

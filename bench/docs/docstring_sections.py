@@ -11,22 +11,78 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from docutils import nodes
     from sphinx.application import Sphinx
 
-__all__ = ["setup", "split_sections", "with_fields"]
+__all__ = ["setup", "short_types", "split_sections", "with_fields"]
 
 FIELDS = {"Parameters": "param", "Attributes": "ivar", "Raises": "raises"}
 """Sections that are lists of names, and the field of reStructuredText for one name."""
 
 
+SHORT_TYPES = {
+    r"~?(?:numpy\.)?ndarray\[(?:tuple\[~?(?:typing\.)?Any, \.\.\.\]|~?(?:typing\.)?Any), "
+    rf"~?(?:numpy\.)?dtype\[~?(?:numpy\.)?{kind}\]\]": short
+    for kind, short in {
+        "float64": "FloatArray",
+        "int64": "IntArray",
+        "bool": "BoolArray",
+        r"(?:typing\.)?Any": "Array",
+    }.items()
+} | {
+    r"~?(?:\w+\.)*_Buffer \| .*?_NestedSequence\[complex \| bytes \| str\]": "ArrayLike",
+    r"<factory>": "...",
+    r"~?(?:typing\.)?Annotated\[([\w.~]+), <[^>]*>\]": r"\1",
+}
+"""What signatures show of types, by the pattern of what Python has in its place."""
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
     app.connect("autodoc-process-docstring", _process)
+    app.connect("autodoc-process-signature", _shorten)
+    app.connect("doctree-read", _shorten_attributes)
     return {"parallel_read_safe": True}
 
 
 def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = with_fields(lines)
+
+
+def _shorten(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    args: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    return args and short_types(args), returns and short_types(returns)
+
+
+def _shorten_attributes(app: Sphinx, doctree: nodes.document) -> None:
+    """Name the types of attributes and properties, of which autodoc tells no extension."""
+    from docutils import nodes
+    from sphinx.addnodes import desc_annotation
+
+    for node in doctree.findall(desc_annotation):
+        short = short_types(node.astext())
+        if short != node.astext():
+            node[:] = [nodes.Text(short)]
+
+
+def short_types(signature: str) -> str:
+    """Name the types of a signature as the code does, and leave out what is no code.
+
+    >>> short_types("(w: ~numpy.ndarray[tuple[~typing.Any, ...], ~numpy.dtype[~numpy.int64]])")
+    '(w: IntArray)'
+    >>> short_types("(a: dict = <factory>, b: Annotated[str, <x.Y object at 0x1>] = 'c')")
+    "(a: dict = ..., b: str = 'c')"
+    """
+    for pattern, short in SHORT_TYPES.items():
+        signature = re.sub(pattern, short, signature)
+    return signature
 
 
 def with_fields(lines: list[str]) -> list[str]:

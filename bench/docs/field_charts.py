@@ -100,8 +100,8 @@ def _frame(
         )
     middle = (LEFT + right) / 2
     parts.append(
-        f'<text class="c-middle" x="{middle:.0f}" y="{height - 8}">rows of the log over its '
-        "largest weight: little overlap on the left, much on the right</text>"
+        f'<text class="c-middle" x="{middle:.0f}" y="{height - 8}">n / max weight: '
+        "little overlap on the left, much on the right</text>"
     )
     across = (TOP + height - BOTTOM) / 2
     parts.append(
@@ -203,9 +203,11 @@ def comparison_chart(track: Track, estimators: Sequence[str]) -> str:
     last = max(x(points[-1].x) for points in lines.values())
     for name, at in _apart(ends, 15).items():
         body.append(
-            f'<path d="M{last + 5:.1f} {ends[name]:.1f}L{last + 16:.1f} {at:.1f}" class="c-lead"/>'
-            f'<text x="{last + 20:.1f}" y="{at + 4:.1f}" class="c-name" '
-            f'style="fill:{chosen[name].color}">{html.escape(name)}</text>'
+            f'<path d="M{last + 5:.1f} {ends[name]:.1f}L{last + 14:.1f} {at:.1f}" class="c-lead"/>'
+            f'<path d="{chosen[name].shape}" fill="{chosen[name].color}" '
+            f'transform="translate({last + 20:.1f} {at:.1f}) scale(4.2)"/>'
+            # In ink: the colors of lines are too light for text.
+            f'<text x="{last + 29:.1f}" y="{at + 4:.1f}" class="c-name">{html.escape(name)}</text>'
         )
     title = f"Mean error by overlap over that of {track.reference}: {', '.join(estimators)}"
     return _frame(title, x, y, track.reference, body, right)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import ope_bench
 from board_pages import board_name
+from ope_bench.plugins.registry import registry
 from plugin_pages import FOLDERS, built_in, page_name, repository
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ MOVED = {
 SOUGHT = {
     "bench/docs/log-import": "dsjson, GrowthBook, LLM router, importer",
     "bench/docs/ab": "A/B test, experiment, multi-armed bandit, difference of two policies",
-    "bench/docs/own-logs": "counterfactual evaluation, logged data, click-through rate",
+    "bench/docs/own-logs": "counterfactual evaluation, logged data, click-through rate, uplift, "
+    "recommender, recommender system, off-policy evaluation",
     "bench/docs/own-log-checks": "confounding, overlap, data quality",
     "bench/docs/own-log-tables": "pandas, Polars, CSV, Parquet, data frame, Vowpal Wabbit",
     "bench/docs/choose": "which estimator, best estimator, recommendation",
@@ -46,10 +48,28 @@ SOUGHT = {
     "bench/docs/clusters": "Dask, Slurm, Kubernetes",
     "bench/docs/gate": "continuous integration, regression test, GitHub Actions",
     "bench/docs/faq": "reinforcement learning, Markov decision process, policy learning",
-    "results/intervals/README": "confidence interval, error bar, uncertainty, coverage",
+    "results/intervals/README": "confidence interval, error bars, uncertainty, coverage",
     "results/propensities/README": "propensity score, unknown propensities",
+    "bench/docs/estimators/ipw": "importance sampling, inverse propensity score, Horvitz-Thompson",
+    "bench/docs/estimators/ipws": "self-normalized importance sampling, weighted "
+    "importance sampling",
+    "bench/docs/estimators/dm": "direct method, regression, reward model",
+    "bench/docs/estimators/dr": "doubly robust, augmented inverse propensity weighting, AIPW",
 }
 """What readers search for in words of their own, by the page that answers."""
+
+
+def sought(page: str) -> list[str]:
+    """Return the words for which a page is the answer: of an estimator, its other names too.
+
+    >>> sought("bench/docs/estimators/dr-os")
+    ['dros', 'DoublyRobustWithShrinkage']
+    """
+    words = SOUGHT.get(page, "")
+    folder, _, name = page.rpartition("/")
+    names = registry().aliases_of(name) if folder == f"bench/docs/{FOLDERS['estimator']}" else []
+    return [*(words.split(", ") if words else ()), *names]
+
 
 NUMBER = re.compile(
     r"[<~+–-]?\s?[\d.][\d.,]*(?:e[+-]?\d+)?\s?(?:%|s|ms|µs)?(?:\s\(.*\)|\sof\s\d+)?"
@@ -61,6 +81,9 @@ INNER = re.compile(r' (?:aria-[\w-]+|role|class)="[^"]*"')
 
 HELD = 80
 """Percent of intervals at 95 % that must hold the value, for the cell not to be red."""
+
+LONG = 60
+"""Characters of a cell from which its column is kept wide on a phone."""
 
 BOARD = re.compile(r"results/(?P<folder>[\w/-]+)/(?:leaderboard|positivity)")
 
@@ -91,10 +114,10 @@ def _public_name(
 
 def _link_files(app: Sphinx, page: str, content: list[str]) -> None:
     text = link_files(content[0], page, app.env.found_docs)
-    if page in SOUGHT:
+    # Main entries, which the search lists first.
+    words = ", ".join(f"! {one}" for one in sought(page))
+    if words:
         title, end, rest = text.partition("\n")
-        # Main entries, which the search lists first.
-        words = ", ".join(f"! {one}" for one in SOUGHT[page].split(", "))
         text = f"{title}{end}\n```{{index}} {words}\n```\n{rest}"
     content[0] = text
 
@@ -188,6 +211,9 @@ def _mark_numbers(app: Sphinx, doctree: nodes.document, page: str) -> None:
             if all(text in ("", "–") or NUMBER.fullmatch(text) for text in texts) and any(texts):
                 for cell in (head, *cells):
                     cell["classes"].append("number")
+            elif any(len(text) > LONG for text in texts):
+                for cell in cells:
+                    cell["classes"].append("long")
             if _text_of(head) in ("coverage", "holds"):
                 for cell, text in zip(cells, texts, strict=True):
                     if re.match(r"\d+%", text) and int(text.partition("%")[0]) < HELD:

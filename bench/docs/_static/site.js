@@ -45,7 +45,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const found = text.replace(/,/g, "").match(/^<?\s*(-?\.?\d[\d.]*(?:e-?\d+)?)/i);
     return found ? parseFloat(found[1]) : NaN;
   };
-  for (const box of document.querySelectorAll("article .pst-scrollable-table-container")) {
+  for (const box of document.querySelectorAll("article .pst-scrollable-table-container, figure.figure")) {
     if (box.scrollWidth <= box.clientWidth) continue;
     box.before(Object.assign(document.createElement("div"), { className: "hint", textContent: "scroll →" }));
   }

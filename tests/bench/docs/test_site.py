@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -95,7 +96,7 @@ def test_links_between_pages_lead_somewhere(site: Path) -> None:
 
 def test_a_page_is_light_and_nothing_but_pages_is_published(site: Path) -> None:
     files = [path for path in site.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 16_000_000
+    assert sum(path.stat().st_size for path in files) < 15_000_000
     assert max(path.stat().st_size for path in files if path.suffix == ".html") < 400_000
     assert not [path for path in files if path.suffix in (".map", ".doctree", ".pickle")]
 
@@ -112,6 +113,16 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
     ids = set().union(*(_Page(path).ids for path in pages))
     assert {f"ope_bench.{name}" for name in dir(ope_bench) if name != "__version__"} <= ids
     assert {"ope_bench.View.fitted", "ope_bench.Policy.probability"} <= ids
+
+
+def test_signatures_show_code_and_names_of_types(site: Path) -> None:
+    wrong = []
+    for path in (site / "bench/docs/api").glob("*.html"):
+        for signature in re.findall(r'<dt class="sig.*?</dt>\n', path.read_text("utf-8"), re.S):
+            shown = unescape(re.sub(r"<[^>]+>", "", signature))
+            if re.search(r"<|~|ndarray|_Nested", shown):
+                wrong.append(f"{path.stem}: {shown}")
+    assert wrong == []
 
 
 def test_parameters_and_formulas_of_docstrings_are_shown_as_such(site: Path) -> None:
@@ -210,6 +221,32 @@ def test_search_knows_the_words_that_readers_use(
     browser.until("document.querySelector('#search-results li a')")
     first = browser.js("document.querySelector('#search-results li a').getAttribute('href')")
     assert first.partition("?")[0].partition("#")[0] == f"{page}.html"
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("IPS", "bench/docs/estimators/ipw"),
+        ("SNIPS", "bench/docs/estimators/ipws"),
+        ("importance sampling", "bench/docs/estimators/ipw"),
+        ("doubly robust", "bench/docs/estimators/dr"),
+        ("error bars", "results/intervals/README"),
+        ("uplift", "bench/docs/own-logs"),
+        ("recommender", "bench/docs/own-logs"),
+        ("DoublyRobustWithShrinkage", "bench/docs/estimators/dr-os"),
+    ],
+)
+def test_search_knows_other_names_among_its_first_five(
+    site: Path, browser: Browser, words: str, page: str
+) -> None:
+    _open(browser, (site / "search.html").as_uri() + f"?q={quote(words)}")
+    # Until the search has ended, results come one by one.
+    browser.until("document.querySelector('.search-summary')?.innerText.includes('matching')")
+    links = browser.js(
+        "[...document.querySelectorAll('#search-results li')].slice(0, 5)"
+        ".map((one) => one.querySelector('a').getAttribute('href'))"
+    )
+    assert f"{page}.html" in [re.split(r"[?#]", link)[0] for link in links], links
 
 
 def test_search_finds_words_without_a_network(site: Path, browser: Browser) -> None:
