@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -46,11 +46,16 @@ class _TrueRatio:
     Parameters
     ----------
     logged : (n,)
-    target : (m,), None where unknown.
+    at_target : how to compute that of the target rows, (m,); None where it is unknown.
     """
 
     logged: FloatArray
-    target: FloatArray | None
+    at_target: Callable[[], FloatArray] | None
+
+    @cached_property
+    def target(self) -> FloatArray | None:
+        """That of the target rows: (m,), computed once, for estimators with weights there."""
+        return None if self.at_target is None else self.at_target()
 
 
 _KNOWN: weakref.WeakKeyDictionary[Problem, dict[WeightSpace, _TrueRatio | None]] = (
@@ -114,8 +119,9 @@ def _on_actions(problem: Problem) -> _TrueRatio | None:
     if logging is None or not problem.has_target_sample:
         return _TrueRatio(logged, None)
     pair = problem.target_sample[:2]
-    there = np.log(target.probability(*pair)) - np.log(logging.probability(*pair))
-    return _TrueRatio(logged, there)
+    return _TrueRatio(
+        logged, lambda: np.log(target.probability(*pair)) - np.log(logging.probability(*pair))
+    )
 
 
 def _on_embeddings(problem: Problem) -> _TrueRatio | None:
@@ -127,15 +133,14 @@ def _on_embeddings(problem: Problem) -> _TrueRatio | None:
     rows = len(problem.reward) + len(target_action)
     if (problem.n_actions or 1) * rows > MOST_ENTRIES:
         return None
-    logged, there = (
-        np.log(embed.marginal(target, context, embedding))
-        - np.log(embed.marginal(logging, context, embedding))
-        for context, embedding in (
-            (problem.context, problem.embedding),
-            (target_context, target_embedding),
-        )
+
+    def ratio(context: FloatArray, embedding: FloatArray) -> FloatArray:
+        wanted = np.log(embed.marginal(target, context, embedding))
+        return np.asarray(wanted - np.log(embed.marginal(logging, context, embedding)))
+
+    return _TrueRatio(
+        ratio(problem.context, problem.embedding), partial(ratio, target_context, target_embedding)
     )
-    return _TrueRatio(logged, there)
 
 
 def _facts(
@@ -151,7 +156,7 @@ def _facts(
         "weight_variance": float((reward * weights).var() / n),
     }
     at_target = estimate.target_weights
-    if truth.target is None or at_target is None or at_target.shape != truth.target.shape:
+    if at_target is None or truth.target is None or at_target.shape != truth.target.shape:
         return facts
     log_at_target = np.log(at_target)
     facts["target_log_ratio_rmse"] = _root_mean_square(log_at_target - truth.target)

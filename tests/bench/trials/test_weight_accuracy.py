@@ -254,3 +254,21 @@ def test_the_true_ratio_is_computed_once_a_problem():
 def test_too_many_pairs_are_not_summed(monkeypatch):
     monkeypatch.setattr("ope_bench.trials.weights.MOST_ENTRIES", 100)
     assert weight_accuracy(problem(), estimate(np.ones(300), np.ones(200))) == {}
+
+
+@pytest.mark.parametrize("space", ["action", "embedding"])
+def test_the_ratio_at_target_rows_is_computed_once_and_for_weights_there_alone(space):
+    asked = []
+
+    def noted(context):
+        asked.append(len(context))
+        return code(context)
+
+    given = problem(target_policy=Tabular(PI1, noted))
+    w, w1 = true_weights(given, space)
+    assert weight_accuracy(given, estimate(w, None, space))
+    assert 300 in asked
+    assert 200 not in asked
+    for _ in range(2):
+        assert weight_accuracy(given, estimate(w, w1, space))["kl_error"] < 1e-12
+    assert asked.count(200) == 1
