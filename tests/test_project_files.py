@@ -208,8 +208,9 @@ def test_links_of_the_readme_lead_to_the_repository_where_a_registry_shows_it() 
     assert [one for one in links if not one.startswith("https://")] == []
 
 
-def test_every_file_that_times_something_says_what_and_when() -> None:
-    folder = ROOT / "tests" / "benchmarks"
+@pytest.mark.parametrize("name", ["tests/benchmarks", "results/performance/scripts"])
+def test_every_file_that_measures_something_says_what_and_when(name: str) -> None:
+    folder = ROOT / name
     text = (folder / "README.md").read_text(encoding="utf-8")
     named = re.findall(r"`(\w+\.py)`", text)
     assert sorted(named) == sorted(path.name for path in folder.glob("*.py"))

@@ -53,7 +53,7 @@ MEASURES = (
     "relative_regret", "spearman", "type_one", "type_two",
     "certified_type_one", "certified_type_two",
 )  # fmt: skip
-"""Counts, medians and means of `tests/benchmarks/shortlist_errors.py`."""
+"""Counts, medians and means of `results/performance/scripts/shortlist_errors.py`."""
 
 
 def estimator_of(row: Mapping[str, Any]) -> str:

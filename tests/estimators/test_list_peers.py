@@ -5,11 +5,12 @@ It needs an environment of its own; results/ranking/peers.md has what came of it
 
 import importlib.util
 import sys
-from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "list_peers.py"
+from support.paths import ROOT
+
+SCRIPT = ROOT / "results" / "performance" / "scripts" / "list_peers.py"
 
 
 def test_values_are_those_of_the_open_bandit_pipeline():

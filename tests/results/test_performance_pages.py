@@ -35,7 +35,7 @@ SCRIPTS = {
 
 @pytest.fixture(autouse=True)
 def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "tests" / "benchmarks")
+    monkeypatch.syspath_prepend(ROOT / "results" / "performance" / "scripts")
 
 
 def committed(name: str) -> list[dict[str, Any]]:

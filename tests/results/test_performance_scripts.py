@@ -22,7 +22,7 @@ THEORY_PAGE = ROOT / "results" / "performance" / "paper-theory.md"
 
 @pytest.fixture(autouse=True)
 def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "tests" / "benchmarks")
+    monkeypatch.syspath_prepend(ROOT / "results" / "performance" / "scripts")
 
 
 # --- a machine with a GPU

@@ -11,11 +11,11 @@ BOARDS = ("leaderboard.md",)
 
 
 def pages() -> list[Path]:
-    """Pages with prose: all but the boards of single suites."""
+    """Pages with prose: all but the boards of single suites, and what belongs to scripts."""
     return [
         path
         for path in sorted(RESULTS.rglob("*.md"))
-        if path.name not in BOARDS or path.parent == RESULTS
+        if (path.name not in BOARDS or path.parent == RESULTS) and path.parent.name != "scripts"
     ]
 
 

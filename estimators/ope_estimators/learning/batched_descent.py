@@ -4,7 +4,7 @@ Each model has its own rows, random stream and early stopping; schedule, draws a
 steps are those of training the model alone.
 
 `torch.func.vmap` over the one-model loop takes 1.5 times as long (see `stacked_modules`);
-tests/benchmarks/side_by_side_batched_flow.py measures the time that batched training saves.
+results/performance/scripts/side_by_side_batched_flow.py measures the time that this saves.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def test_a_list_is_one_value_of_a_parameter_of_a_sealed_class(attacks: Attacks) 
 
 
 def test_sealed_trials_have_the_same_bits(tmp_path: Path) -> None:
-    """A sample; `tests/benchmarks/sealed_trials.py` has twenty estimators."""
+    """A sample; `results/performance/scripts/sealed_trials.py` has twenty estimators."""
     copied = ("ipw", "kernel-ipw", "dr", "mips", "el-ipw")
     found = {one.id: one.target for one in registry().plugins("estimator") if one.is_ours}
     source = "".join(

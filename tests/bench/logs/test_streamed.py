@@ -357,7 +357,7 @@ def test_estimates_of_batches_have_a_page(folder, tmp_path):
 
 
 PAGE = ROOT / "bench" / "docs" / "large-logs.md"
-GENERATOR = ROOT / "tests" / "benchmarks" / "own_log_stream.py"
+GENERATOR = ROOT / "results" / "performance" / "scripts" / "own_log_stream.py"
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def test_whichever_call_fails_finished_trials_stay_and_the_command_completes(
     source = str(SUPPORT / "failing_calls.c")
     command = [str(COMPILER), "-shared", "-fPIC", "-w", "-o", str(library), source, "-ldl"]
     subprocess.run(command, check=True)
-    # All of them with 0; tests/benchmarks/reliability.md has the result.
+    # All of them with 0; results/performance/scripts/reliability.md has the result.
     most = os.environ.get("OPE_BENCH_TEST_FAILURES", "1")
     allocations = os.environ.get("OPE_BENCH_TEST_ALLOCATIONS", "1")
     program = [sys.executable, str(SUPPORT / "failing_calls.py"), str(library)]
