@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -40,6 +41,7 @@ from ope_bench.logs.targets import (
 from ope_bench.reader import Column, DataFileError, Table
 from ope_bench.reader.column import BoolArray
 from ope_bench.reader.frames import is_indexed
+from ope_bench.reader.text import has_comma
 
 
 def load_log(
@@ -549,6 +551,9 @@ def encode(
             found += [(one, kind, f"{name}[{k}]") for k, one in enumerate(vectors.T)]
             continue
         values = column.numbers(cure=_NAMES_CURE.format(name))
+        if (row := column.inexact()) is not None:
+            what = f"{column.shown(row)} has more digits than a float keeps"
+            column.error(row, f"{what}; {_IDS_CURE.format(name)}")
         missing_at = np.isnan(values)
         if not missing_at.any():
             found.append((values, kind, name))
@@ -579,12 +584,10 @@ def _most_frequent(code: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _holds_vectors(column: Column) -> bool:
-    return column.kind == "list" or (
-        column.kind == "text"
-        and column.shown(0).lstrip().startswith(("[", "{", "("))
-        and not column.missing[0]
-        and column.shown(0)[1:2].strip("-. ").isdecimal() is True
-    )
+    if column.kind != "text":
+        return column.kind == "list"
+    first = column.shown(int(np.argmin(column.missing)))
+    return re.match(r"\s*[\[({]\s*(-?\.?[0-9]|[\])}])", first) is not None
 
 
 def holds_names(column: Column) -> bool:
@@ -599,15 +602,14 @@ def holds_names(column: Column) -> bool:
     _refuse_times(column)
     odd = column.odd()
     valued = ~column.missing
-    if odd.sum() <= valued.sum() / 2:
-        row = int(np.argmax(odd))
-        first = column.shown(row)
-        decimal = '; write `decimal: ","` for decimal commas' if "," in first else ""
+    row = int(np.argmax(odd))
+    first = column.shown(row)
+    if has_comma(first) or odd.sum() <= valued.sum() / 2:
+        cure = f"write a number, or `missing: {first!r}` if it says that there is none"
         column.error(
             row,
-            f"{first!r} is not a finite number, and {odd.sum():,} of {valued.sum():,} values are "
-            f"none; write a number, or `missing: {first!r}` if it says that there is none"
-            f"{decimal}; if '{column.name}' holds names or codes, list it in `categorical`",
+            f"{column.no_number(first, cure)}; {odd.sum():,} of {valued.sum():,} values are none; "
+            f"if '{column.name}' holds names or codes, list it in `categorical`",
         )
     return True
 
@@ -634,6 +636,7 @@ def _is_timestamp(word: str) -> bool:
     return "-" in word
 
 
+_IDS_CURE = "if '{}' holds identifiers, leave it out or list it in `categorical`; else divide it"
 _NAMES_CURE = "write a number; if '{}' holds names or codes, list it in `categorical`"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.reader.library import library
 from ope_bench.reader.mistakes import DataFileError
-from ope_bench.reader.text import TextForm, as_names, retyped
+from ope_bench.reader.text import EXACT, TextForm, as_names, has_comma, retyped
 from ope_bench.reader.times import moments_of
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -136,15 +136,31 @@ class Column:
                 return _floats(words.replace_strict(_YES, return_dtype=pl.Float64))
         if not series.is_not_null().any():
             return np.full(len(series), np.nan)
-        self.refuse_first(self.odd(), lambda one: f"{self._no_number(one)}; {cure}")
+        self.refuse_first(self.odd(), lambda one: self.no_number(one, cure))
         raise AssertionError
 
-    def _no_number(self, shown: str) -> str:
+    def inexact(self) -> int | None:
+        """Return the first row with an integer that is no float, None if there is none."""
+        if self.kind != "integer":
+            return None
+        series = self._settled
+        large = (series >= int(EXACT)) | (series <= -int(EXACT))
+        return next((k for k in large.arg_true() if int(float(series[k])) != series[k]), None)
+
+    def no_number(self, shown: str, cure: str) -> str:
+        """Return why a value as it is written is no number, and what to do."""
         if self.kind == "time":
-            return f"{shown!r} is a time, not a finite number"
+            return f"{shown!r} is a time, not a finite number; {cure}"
         if self.kind in ("list", "other"):
-            return f"holds {'lists' if self.kind == 'list' else 'other things'}, not numbers"
-        return f"{shown!r} is not a finite number"
+            return f"{self._holds}, not numbers; {cure}"
+        if has_comma(shown):
+            cure = 'write a point for a decimal comma, or give `decimal: ","` (--decimal ,); '
+            cure += "leave marks of thousands out"
+        return f"{shown!r} is not a finite number; {cure}"
+
+    @property
+    def _holds(self) -> str:
+        return "holds lists" if self.kind == "list" else "holds other things"
 
     # Names
 
@@ -171,7 +187,7 @@ class Column:
     def _coded(self) -> tuple[IntArray, Any]:
         pl = library()
         if self.kind in ("list", "other"):
-            self.error(0, f"{self._no_number('')[:-13]}, not names; name another column")
+            self.error(0, f"{self._holds}, not names; name another column")
         # What is missing among numbers is a word among texts.
         series = as_names(
             retyped(self.series, self.form, spelled=True)
@@ -217,6 +233,7 @@ class Column:
             self.refuse_first(
                 _flags(inner.is_null()), lambda one: f"{one!r} is no list of numbers"
             )
+            inner = inner.set(inner.str.strip_chars() == "", None)
             series = inner.str.split(",").list.eval(
                 pl.element().str.strip_chars().cast(pl.Float64, strict=False)
             )
@@ -225,6 +242,8 @@ class Column:
         if isinstance(series.dtype, pl.Array):
             series = series.arr.to_list()
         width = series.list.len()
+        nothing = "the list is empty; give numbers, or leave the column out"
+        self.refuse_first(_flags(width.fill_null(0) == 0), lambda _: nothing)
         apart = _flags(width != width[0])
         self.refuse_first(
             apart,

@@ -18,8 +18,7 @@ import lzma
 import os
 import sys
 import zlib
-from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -102,7 +101,7 @@ class _Bounded(io.RawIOBase):
 
     def __init__(self, path: Path, stream: Any, *, whole: bool) -> None:
         self._path, self._stream, self._whole = path, stream, whole
-        self._size = self._line = 0
+        self._size = self._line = self._lines = 0
 
     def readable(self) -> bool:
         return True
@@ -111,12 +110,17 @@ class _Bounded(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        self._size = self._line = 0
+        self._size = self._line = self._lines = 0
         return int(self._stream.seek(offset, whence))
 
     def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
+        try:
+            data = self._stream.read1(len(buffer))
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as exc:
+            what = "its compressed data end early or are damaged here; copy or compress it again"
+            raise DataFileError(self._path, what, where=f"line {self._lines + 1:,}") from exc
         self._size += len(data)
+        self._lines += data.count(b"\n")
         ended = max(data.rfind(b"\n"), data.rfind(b"\r"))
         self._line = len(data) - 1 - ended + (self._line if ended < 0 else 0)
         if self._whole:
@@ -189,9 +193,7 @@ def damaged(path: Path) -> Iterator[None]:
     """Turn the errors of a file that cannot be read into one line."""
     try:
         yield
-    except LibraryRefusalError as exc:
-        raise DataFileError(path, f"cannot be read: {exc}") from exc
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as exc:
+    except (LibraryRefusalError, OSError) as exc:
         raise DataFileError(path, f"cannot be read: {getattr(exc, 'strerror', 0) or exc}") from exc
 
 
@@ -228,7 +230,7 @@ def text_rows(path: Path, form: TextForm) -> Generator[TextRow, None, None]:
             what = (
                 "is empty; write a header and one row for each decision"
                 if empty
-                else "starts with a blank line, not a header"
+                else "starts with a blank line, not a header; take it out"
             )
             raise DataFileError(path, what)
         lines = itertools.chain([first], stream)
@@ -251,20 +253,6 @@ def text_rows(path: Path, form: TextForm) -> Generator[TextRow, None, None]:
 def delimiter_of(first: str, form: TextForm) -> str:
     """Return the delimiter of a file, given its first line."""
     return form.delimiter or max((",", ";", "\t", "|"), key=first.count)
-
-
-def header_names(path: Path, fields: Sequence[str]) -> list[str]:
-    """Return the names that a header gives.
-
-    Raises
-    ------
-    DataFileError : two columns have one name.
-    """
-    names = [name.strip() for name in fields]
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise DataFileError(path, f"two columns are called '{name}'; rename one of them")
-    return names
 
 
 def full_rows(path: Path, width: int, rows: Iterator[TextRow]) -> Iterator[TextRow]:
@@ -320,7 +308,7 @@ def read_delimited(path: Path, columns: Columns, spelled: frozenset[str], form: 
         lines, fields = next(rows)
     with opened_text(path, form) as stream:
         delimiter = delimiter_of(stream.readline(FIRST_LINE), form)
-    names = header_names(path, fields)
+    names = [name.strip() for name in fields]
     at = column_indices(path, names, wanted_columns(path, names, columns))
     with _as_utf8(path, form) as (source, alone):
         # A carriage return that stands alone ends a line for `csv` only.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import json
+from collections import Counter
 from collections.abc import Collection, Generator
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,6 @@ from ope_bench.reader.delimited import (
     damaged,
     frame_of_rows,
     full_rows,
-    header_names,
     opened,
     opened_text,
     read_delimited,
@@ -33,7 +34,7 @@ from ope_bench.reader.mistakes import (
 )
 from ope_bench.reader.parquet import require_sizes
 from ope_bench.reader.table import Table
-from ope_bench.reader.text import TextForm, finite_number
+from ope_bench.reader.text import TextForm, finite_number, half_character
 
 
 def read_table(
@@ -136,7 +137,7 @@ def _rows(path: Path, form: TextForm, *, header: bool) -> Generator[TextRow, Non
 
 def _plain(path: Path, columns: Columns, spelled: frozenset[str], form: TextForm) -> Any:
     with contextlib.closing(_rows(path, form, header=False)) as rows:
-        names = header_names(path, next(rows)[1])
+        names = [name.strip() for name in next(rows)[1]]
         at = column_indices(path, names, wanted_columns(path, names, columns))
         return frame_of_rows(full_rows(path, len(names), rows), at, spelled, form)
 
@@ -219,13 +220,17 @@ def _json(
     spelled: frozenset[str],
     form: TextForm,
 ) -> tuple[Any, Any]:
-    """Return the typed columns of JSON, and the function that names the place of a row."""
+    """Return the typed columns of JSON, and the function that names the place of a row.
+
+    Of a key that an object has twice Polars takes one, and half of a character for a zero.
+    """
     pl = library()
     if kind == "lines" and form.encoding is None:
         try:
             with guarded(path), opened(path, whole=True) as stream:
                 data = stream.read()
                 frame = pl.read_ndjson(data, infer_schema_length=None)
+                lines = pl.read_lines(io.BytesIO(data)).to_series()
                 # A number that is an integer in one row and a float in another is exact in Python.
                 lossy = any(
                     kind.is_float()
@@ -233,52 +238,88 @@ def _json(
                     and frame[name].abs().max() >= 2.0**53
                     for name, kind in frame.schema.items()
                 )
-            if not lossy and frame.height == sum(1 for one in data.split(b"\n") if one.strip()):
-                names = list(frame.columns)
-                wanted = wanted_columns(path, names, columns)
+            if not lossy and frame.height == (lines.str.strip_chars() != "").sum():
+                wanted = wanted_columns(path, list(frame.columns), columns)
+                doubtful = lines.str.contains(r'\\u[dD][89a-fA-F]|\\[^"]*"\s*:')
+                for name in wanted:
+                    doubtful |= lines.str.count_matches(json.dumps(name), literal=True) > 1
+                for at in doubtful.arg_true():
+                    row = _json_object(path, lines[at], _line(at))
+                    _require_plain(path, row, wanted, _line, at)
                 return typed(frame.select(wanted), spelled, form), _lines_of_json(path, form)
         except LibraryRefusalError:
             pass
     rows, place = _json_rows(path, kind, form)
     names = list(dict.fromkeys(name for row in rows for name in row))
     wanted = wanted_columns(path, names, columns)
+    for k, row in enumerate(rows):
+        _require_plain(path, row, wanted, place, k)
     found = [series_of([row.get(name) for row in rows], name) for name in wanted]
     return typed(pl.DataFrame(found), spelled, form), place
 
 
-def _json_rows(path: Path, kind: str, form: TextForm) -> tuple[list[dict[str, Any]], Any]:
-    rows: list[dict[str, Any]] = []
+class _Object(dict[str, Any]):
+    """An object of JSON, with the keys that it has twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        count = Counter(name for name, _ in pairs) if len(self) < len(pairs) else {}
+        self.twice = {name for name in count if count[name] > 1}
+
+
+def _json_rows(path: Path, kind: str, form: TextForm) -> tuple[list[_Object], Any]:
     with opened_text(path, form, whole=True) as stream:
-        if kind == "list":
-            try:
-                rows = json.load(stream)
-            except (ValueError, RecursionError) as exc:
-                where = f"line {exc.lineno:,}" if isinstance(exc, json.JSONDecodeError) else ""
-                what = f"is no JSON: {getattr(exc, 'msg', exc)}"
-                raise DataFileError(path, what, where=where) from exc
-            if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
-                what = "is no JSON list of rows; write one object for each decision"
-                raise DataFileError(path, what)
-            return rows, lambda row: f"row {row + 1:,}"
-        for number, line in enumerate(stream, start=1):
-            if not line.strip():
-                continue
-            try:
-                found = json.loads(line)
-            except (ValueError, RecursionError) as exc:
-                what = f"is no JSON: {getattr(exc, 'msg', exc)}; write one object a line"
-                raise DataFileError(path, what, where=f"line {number:,}") from exc
-            if not isinstance(found, dict):
-                what = f"{line.strip()[:40]} is no JSON object; write one object a line"
-                raise DataFileError(path, what, where=f"line {number:,}")
-            rows.append(found)
-    return rows, _lines_of_json(path, form)
+        if kind == "lines":
+            rows = [
+                _json_object(path, line, _line(at))
+                for at, line in enumerate(stream)
+                if line.strip()
+            ]
+            return rows, _lines_of_json(path, form)
+        found = _parsed(path, stream.read(), "")
+    if not (isinstance(found, list) and all(isinstance(row, _Object) for row in found)):
+        what = "is no JSON list of rows; write one object for each decision"
+        raise DataFileError(path, what)
+    return found, lambda row: f"row {row + 1:,}"
+
+
+def _parsed(path: Path, text: str, where: str) -> Any:
+    """Parse JSON; an error is in the line where it begins, or where the text stands."""
+    try:
+        return json.loads(text, object_pairs_hook=_Object)
+    except RecursionError as exc:
+        what = "lists or objects are too deep within one another; leave them out"
+        raise DataFileError(path, what, where=where) from exc
+    except ValueError as exc:
+        where = where or (f"line {exc.lineno:,}" if isinstance(exc, json.JSONDecodeError) else "")
+        what = f"is no JSON: {getattr(exc, 'msg', exc)}; write one object for each decision"
+        raise DataFileError(path, what, where=where) from exc
+
+
+def _json_object(path: Path, line: str, where: str) -> _Object:
+    found = _parsed(path, line, where)
+    if not isinstance(found, _Object):
+        what = f"{line.strip()[:40]} is no JSON object; write one object a line"
+        raise DataFileError(path, what, where=where)
+    return found
+
+
+def _require_plain(path: Path, row: _Object, wanted: list[str], place: Any, at: int) -> None:
+    """Refuse a wanted key that an object has twice, and half of a character in its value."""
+    for name in wanted:
+        twice = "the key is there twice in one object; keep one"
+        if what := twice if name in row.twice else half_character(row.get(name)):
+            raise DataFileError(path, what, where=f"{place(at)}, column '{name}'")
+
+
+def _line(at: int) -> str:
+    return f"line {at + 1:,}"
 
 
 def _lines_of_json(path: Path, form: TextForm) -> Any:
     def place(row: int) -> str:
         with opened_text(path, form) as stream:
-            filled = (n for n, line in enumerate(stream, start=1) if line.strip())
-            return f"line {next(itertools.islice(filled, row, None), row + 1):,}"
+            filled = (at for at, line in enumerate(stream) if line.strip())
+            return _line(next(itertools.islice(filled, row, None), row))
 
     return place

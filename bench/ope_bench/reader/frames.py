@@ -17,7 +17,7 @@ from ope_bench.base.errors import UsageError
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
 from ope_bench.reader.mistakes import Columns, DataFileError, wanted_columns
 from ope_bench.reader.table import Table
-from ope_bench.reader.text import TextForm, narrow, settle, without_missing
+from ope_bench.reader.text import TextForm, half_character, narrow, settle, without_missing
 
 FRAME = Path("the frame")
 
@@ -70,17 +70,16 @@ def _columns_of(source: Any) -> tuple[list[str], Any]:
         return names, lambda wanted: lazy.select(wanted).collect().get_columns()
     if isinstance(source, Mapping):
         found = {str(name): column for name, column in source.items()}
-        return list(found), lambda wanted: [
+        return [*map(str, source)], lambda wanted: [
             series_of(one, name) for name, one in _aligned(found, wanted).items()
         ]
     if isinstance(source, np.ndarray) and source.dtype.names:
         return list(source.dtype.names), lambda wanted: [series_of(source[k], k) for k in wanted]
     if package == "pandas" and hasattr(source, "columns"):
         labels = {str(label): label for label in source.columns}
-        if len(labels) < len(source.columns):
-            msg = "the frame: two columns have the same name; rename one of them"
-            raise UsageError(msg)
-        return list(labels), lambda wanted: [series_of(source[labels[k]], k) for k in wanted]
+        return [*map(str, source.columns)], lambda wanted: [
+            series_of(source[labels[k]], k) for k in wanted
+        ]
     if package == "pyarrow" and hasattr(source, "schema"):
         names = [str(name) for name in source.schema.names]
         part = source.to_table if hasattr(source, "to_table") else source.select
@@ -226,8 +225,6 @@ def _of_objects(values: list[Any], name: str) -> Any:
     kinds = {_class_of(value) for value in found if value is not None}
     if kinds <= {bool}:
         return pl.Series(name, found, dtype=pl.Boolean if kinds else pl.String)
-    if kinds == {str}:
-        return pl.Series(name, found, dtype=pl.String)
     if kinds <= {bool, int}:
         texts = [None if one is None else str(int(one)) for one in found]
         exact = pl.Series(name, texts, dtype=pl.String).cast(pl.Int128, strict=False)
@@ -244,7 +241,13 @@ def _of_objects(values: list[Any], name: str) -> Any:
             return pl.Series(name, found, dtype=pl.Object)
         return pl.Series(name, lists, dtype=pl.List(pl.Float64))
     if kinds <= {bool, int, float, str}:
-        return pl.Series(name, [None if one is None else _spelling(one) for one in found])
+        if kinds != {str}:
+            found = [None if one is None else _spelling(one) for one in found]
+        try:
+            return pl.Series(name, found, dtype=pl.String)
+        except UnicodeEncodeError as exc:
+            where = f"row {found.index(exc.object)}, column '{name}'"
+            raise DataFileError(FRAME, half_character(exc.object), where=where) from exc
     return pl.Series(name, found, dtype=pl.Object)
 
 

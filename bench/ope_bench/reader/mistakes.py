@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,18 +33,28 @@ def column_indices(
     for name in (names := list(names)):
         if name not in at:
             shown = ", ".join(header[:20]) + (", ..." if len(header) > 20 else "")
-            what = (
-                f"has no column '{name}'{did_you_mean(name, header)} (it has: {shown}); correct "
-                "the name where it is asked for, or in the table"
-            )
+            cure = "correct the name where it is asked for, or in the table"
+            if header and header[0].lower().startswith(("#", "sep=")):
+                cure = "its first line is no header, take it out"
+            what = f"has no column '{name}'{did_you_mean(name, header)} (it has: {shown}); {cure}"
             raise DataFileError(path, what)
     return {name: at[name] for name in names}
 
 
 def wanted_columns(path: Path | str, header: list[str], columns: Columns) -> list[str]:
-    """Return the names of the columns that are asked for, each once."""
-    if columns is None:
-        return header
-    names = list(dict.fromkeys(columns(header) if callable(columns) else columns))
+    """Return the names of the columns that are asked for, each once.
+
+    Raises
+    ------
+    DataFileError : there is none of a name, or two.
+    """
+    asked = header if columns is None else columns(header) if callable(columns) else columns
+    names = list(dict.fromkeys(asked))
+    count = Counter(header)
+    for name in names:
+        if count[name] > 1:
+            places = [str(k) for k, one in enumerate(header, start=1) if one == name]
+            what = f"two columns are called '{name}' ({' and '.join(places)}); rename one of them"
+            raise DataFileError(path, what)
     column_indices(path, header, names)
     return names

@@ -28,6 +28,8 @@ EXACT = 2.0**53
 _INTEGER = r"^-?(0|[1-9][0-9]*)(\.0+)?$"
 """A text that is a number where names are asked for."""
 
+_COMMA = r"\s*[-+]?[0-9.,]*,[0-9.,]*[0-9]\s*"
+
 
 @dataclass(frozen=True)
 class TextForm:
@@ -85,6 +87,29 @@ def finite_number(word: str) -> float | None:
     except ValueError:
         return None
     return value if np.isfinite(value) else None
+
+
+def has_comma(word: str) -> bool:
+    """Return whether a word is a number but for commas and points.
+
+    >>> [has_comma(one) for one in ("0,5", "-1.234,5", "1,234", "1.5", "a,5", ",")]
+    [True, True, True, False, False, False]
+    """
+    return re.fullmatch(_COMMA, word) is not None
+
+
+def half_character(value: Any) -> str:
+    """Return what is wrong with a text that ends or begins within a character; empty if nothing.
+
+    >>> bool(half_character(chr(0xD83D))), half_character("x")
+    (True, '')
+    """
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return f"{value[:40]!r} holds half of a character (a lone surrogate); correct it"
+    return ""
 
 
 def settle(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:

@@ -104,14 +104,57 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     **{
         f"odd cell {odd}": (
             {"frame": cell("x", 7, odd)},
-            rf"row 7, column 'x': {pattern}.*1 of 400 .*`missing: .*`categorical`",
+            rf"row 7, column 'x': {pattern}.*`missing: .*1 of 400 .*`categorical`",
         )
         for odd, pattern in {
             "?": r"'\?'",
             "80+": r"'80\+'",
             "unknown": "'unknown'",
-            "1,5": "'1,5'",
         }.items()
+    },
+    **{
+        f"comma {name} {text}": (
+            {"frame": cell(name, 7, text)},
+            rf"row 7, column '{name}': '{text}'.*point.*`decimal: .,.`",
+        )
+        for name, text in {"x": "1,5", "p": "0,25", "q": ",25", "r": "1.234,5"}.items()
+    },
+    **{
+        f"commas in {name}": (
+            {"frame": FRAME | {name: [f"0,{k}" for k in range(1, N + 1)]}},
+            rf"row 0, column '{name}': '0,1'.*`decimal: .,.`",
+        )
+        for name in "xpqr"
+    },
+    **{
+        f"more digits than a float, {name}": (
+            {"frame": FRAME | {"x": values}},
+            r"row 1, column 'x': [-0-9]+ has more digits .*`categorical`",
+        )
+        for name, values in {
+            "64 bits": 2**53 + np.arange(N),
+            "unsigned": np.uint64(2**63) + np.arange(N, dtype=np.uint64),
+            "negative": -(2**60) - np.arange(N),
+            "text": [str(10**20 + k) for k in range(N)],
+        }.items()
+    },
+    **{
+        f"empty {name}": ({"frame": FRAME | {"x": values}}, f"row {row}, column 'x': .*is empty")
+        for name, values, row in (
+            ("lists", [[]] * N, 0),
+            ("list beside full ones", [[1.0]] * 3 + [[]] + [[1.0]] * (N - 4), 3),
+            ("texts of lists", ["[]"] * N, 0),
+            ("text of a list beside full ones", ["{1}"] * 3 + ["{ }"] + ["{1}"] * (N - 4), 3),
+            ("arrays", np.zeros((N, 0)), 0),
+            ("Arrow lists", pl.Series([[]] * N, dtype=pl.List(pl.Float64)), 0),
+        )
+    },
+    **{
+        f"half of a character in {name}": (
+            {"frame": cell(name, 7, "h" + chr(code))},
+            rf"row 7, column '{name}': 'h\\u{code:x}' holds half of a character",
+        )
+        for name, code in {"x": 0xD83D, "a": 0xDC00, "r": 0xD800}.items()
     },
     "labels": ({"frame": FRAME | {"p": ACTION}}, "column 'p': .*labels"),
     "logarithms": ({"frame": FRAME | {"p": np.log(OLD[ACTION])}}, "logarithms; write exp"),

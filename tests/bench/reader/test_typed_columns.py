@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import json
 import lzma
 from pathlib import Path
 
@@ -230,15 +233,36 @@ def test_a_table_without_a_header_has_numbered_columns(tmp_path: Path) -> None:
         (b"\n\na\n1\n", "starts with a blank line, not a header"),
         (b"a,b\n", "has no rows"),
         (b"a,b\n1,2\n3\n", "line 3: 1 fields; the header names 2 columns"),
-        (b"a,a\n1,2\n", "two columns are called 'a'"),
+        (b"a,a\n1,2\n", r"two columns are called 'a' \(1 and 2\)"),
+        (b"b,a, a\n1,2,3\n", r"two columns are called 'a' \(2 and 3\)"),
+        (b"# of May\na,b\n1,2\n", "no column 'a'.*'?# of May.*take it out"),
+        (b"#of,May\na,b\n1,2\n", "no column 'a'.*'?#of.*take it out"),
+        (b"sep=;\na;b\n1;2\n", "no column 'a'.*sep=.*take it out"),
+        (b"SEP=,\r\na,b\r\n1,2\r\n", "no column 'a'.*SEP=.*take it out"),
         (b"A,b\n1,2\n", r"has no column 'a' \(it has: A, b\)"),
         (b"a,b\n1,caf\xe9\n", "line 2: byte 0xe9 at column 6 is not UTF-8; .*`encoding`"),
         (b'a,b\n1,"x\n', "line 2: unexpected end of data"),
         (b'{"a": 1}\n{"a": 2\n', "line 2: is no JSON"),
         (b'{"a": 1}\n[3]\n', r"line 2: \[3\] is no JSON object"),
+        (
+            b'{"b": 0}\n\n{"a": 1, "a": 2}\n',
+            "line 3, column 'a': .* twice .* keep one",
+        ),
+        (b'{"a": 1, "b": [0], "a": 1}\n', "line 1, column 'a': the key is there twice"),
+        (b'{"a": 1, "\\u0061": 1}\n', "line 1, column 'a': the key is there twice"),
+        (b'{"a": 1}\n{"a": 2, "a" : 3.5, "b": 1e99}\n', "line 2, column 'a': the key is there"),
+        (b'[{"a": 1},\n{"a": 2, "a": 2}]', "row 2, column 'a': the key is there twice"),
+        (b'{"a": "x"}\n{"a": "\\ud83d"}\n', r"line 2, column 'a': '\\ud83d' holds half"),
+        (b'{"a": "\\uDC00x"}\n', r"line 1, column 'a': '\\udc00x' holds half"),
+        (b'[{"a": "x\\ud800"}]', r"row 1, column 'a': 'x\\ud800' holds half"),
+        (b'{"a": 1}\n{"a": ' + b"[" * 99999 + b"]" * 99999 + b"}\n", "line 2: lists .* too deep"),
+        (b"[" * 99999 + b"]" * 99999, "lists .* too deep .*leave them out"),
+        (gzip.compress(b"a\n" + b"1\n" * 40 + b"2\n")[:-12], "line [0-9]+: .*end early.* copy"),
+        (bz2.compress(b"a\n1\n")[:-4], "line 3: its compressed data end early"),
+        (lzma.compress(b"a\n" + b"1\n" * 40)[:-30], "line [0-9]+: its compressed data end early"),
         (b"PAR1", "is no Parquet file, or damaged"),
         (b"ARROW1\0\0", "is no Arrow file, or damaged"),
-        (b"\x1f\x8b\x08", "cannot be read"),
+        (b"\x1f\x8b\x08", "line 1: its compressed data end early"),
         (b"@relation r\n@attribute a real\n", "has no @data line"),
         (b"@relation r\n@attribute a real\n@data\n{0 1}\n", "line 4: sparse rows"),
         (
@@ -256,6 +280,31 @@ def test_a_wrong_file_is_one_clear_line(tmp_path: Path, content: bytes, said: st
     path.write_bytes(b"a\n1\n")
     with pytest.raises(DataFileError, match="Python knows none called 'morse'"):
         read_table(path, form=TextForm(encoding="morse"))
+
+
+def test_a_key_or_text_that_only_looks_doubled_or_halved_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    rows = [{"a": "a", "b": {"a": 1, "c": '{"a": "a"}'}}, {"a": "\U0001f600", "b": '"a": "a"'}]
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    assert "\\ud83d" in path.read_text()
+    assert read_table(path, ["a"]).codes("a")[1] == ["a", "\U0001f600"]
+    path.write_text('{"a": 1, "b": 2, "b": 3}\n')
+    assert read_table(path, ["a"]).numbers("a").tolist() == [1.0]
+
+
+def test_columns_of_one_name_are_refused_where_they_are_asked_for() -> None:
+    pandas = pytest.importorskip("pandas")
+    arrow = pytest.importorskip("pyarrow")
+    twice = [
+        pandas.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]),
+        arrow.table([[1], [2], [3]], names=["a", "b", "a"]),
+    ]
+    for frame in twice:
+        assert table_of(frame, ["b"]).numbers("b").tolist() == [2.0]
+        with pytest.raises(DataFileError, match=r"two columns are called 'a' \(1 and 3\)"):
+            table_of(frame, ["a"])
+    with pytest.raises(DataFileError, match=r"two columns are called '1' \(1 and 2\)"):
+        table_of({1: [1], "1": [2]}, ["1"])
 
 
 @pytest.mark.parametrize(
