@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from judging.differences import (
+from judging.claims.differences import (
     ADVISED,
     GOAL,
     NAMED,

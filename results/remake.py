@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from judging.committed import boards_of
+from judging.trials.committed import boards_of
 from seal import seal
 
 from ope_bench.base.canonical import plain

@@ -30,25 +30,25 @@ import gc
 import sys
 from pathlib import Path
 
-from judging.advice import advice_page
-from judging.blocks import filled, readme_figure
-from judging.claims import read_page
-from judging.damages import propensities_page
-from judging.defaults import defaults_section
-from judging.defects import defects
-from judging.intervals import IntervalTrials, intervals_page
-from judging.leaderboard import leaderboard_pages
-from judging.others import others_section
-from judging.page import page_texts
-from judging.prediction import prediction_section, prediction_sentence, predictions_page
-from judging.published import published_page
-from judging.randomized import randomized_page
-from judging.readings import readings_page
-from judging.recommendation import document as recommendation_document
-from judging.recommendation import recommendation_page
-from judging.regret import tuning_page
-from judging.settings import settings_page
-from judging.verdicts import verdict_pages
+from judging.advice.fresh_worlds import advice_page
+from judging.advice.recommendation import document as recommendation_document
+from judging.advice.recommendation import recommendation_page
+from judging.advice.verdicts import verdict_pages
+from judging.claims.claim import read_page
+from judging.pages.blocks import filled, readme_figure
+from judging.pages.damages import propensities_page
+from judging.pages.defaults import defaults_section
+from judging.pages.defects import defects
+from judging.pages.intervals import IntervalTrials, intervals_page
+from judging.pages.leaderboard import leaderboard_pages
+from judging.pages.others import others_section
+from judging.pages.page import page_texts
+from judging.pages.prediction import prediction_section, prediction_sentence, predictions_page
+from judging.pages.published import published_page
+from judging.pages.randomized import randomized_page
+from judging.pages.readings import readings_page
+from judging.pages.regret import tuning_page
+from judging.pages.settings import settings_page
 
 SETTINGS = ("ranking", "loggers", "drift")
 """Suites whose page compares estimators setting by setting."""

@@ -22,9 +22,9 @@ FIGURES = ROOT / "build" / "figures"
 if str(RESULTS) not in sys.path:
     sys.path.append(str(RESULTS))
 
-from judging.committed import boards_of, folders_with_boards  # noqa: E402  of results/
-from judging.field import TRACKS, Setting  # noqa: E402
-from judging.leaderboard import BOARD, FIRST, board_settings, whole_lines  # noqa: E402
+from judging.pages.leaderboard import BOARD, FIRST, board_settings, whole_lines  # noqa: E402
+from judging.trials.committed import boards_of, folders_with_boards  # noqa: E402  of results/
+from judging.trials.field import TRACKS, Setting  # noqa: E402
 
 __all__ = [
     "BOARD", "FIGURES", "FIRST", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting",

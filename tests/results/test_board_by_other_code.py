@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from judging.field import TRACKS
-from judging.leaderboard import board_settings, in_strata, over_strata
+from judging.pages.leaderboard import board_settings, in_strata, over_strata
+from judging.trials.field import TRACKS
 
 from support.paths import RESULTS
 

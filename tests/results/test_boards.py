@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from judging.committed import boards_of, folders_with_boards, labels_of
+from judging.trials.committed import boards_of, folders_with_boards, labels_of
 
 from ope_bench.report.boards import render
 from support.paths import RESULTS

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from judging.claims import COMPARISONS, Claim, Page, read_page
-from judging.forest import COLORS, forest
-from judging.line import Line, marks
-from judging.page import WORDS, abstract, page_texts
-from judging.trials import Method, Trials
+from judging.claims.claim import COMPARISONS, Claim, Page, read_page
+from judging.claims.line import Line, marks
+from judging.pages.forest import COLORS, forest
+from judging.pages.page import WORDS, abstract, page_texts
+from judging.trials.rows import Method, Trials
 
 from ope_bench.suites.manifest import plan
 from ope_bench.suites.suite import find_suite

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from judging.committed import boards_of, folders_with_boards
-from judging.regret import GONE
-from judging.trials import plain_rows
+from judging.pages.regret import GONE
+from judging.trials.committed import boards_of, folders_with_boards
+from judging.trials.rows import plain_rows
 
 from ope_bench.base.canonical import canonical_json
 from ope_bench.execution import Finished

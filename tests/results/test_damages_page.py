@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from judging.damages import (
+from judging.pages.damages import (
     CLEAN,
     _covered,
     _details,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from judging.defaults import Alternative, alternatives, defaults_section
+from judging.pages.defaults import Alternative, alternatives, defaults_section
 
 from ope_bench.base.canonical import canonical_json
 from ope_bench.plugins.spec import resolve

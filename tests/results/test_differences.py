@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import predict
 import pytest
-from judging.differences import (
+from judging.claims.differences import (
     NAMED,
     Model,
     Setting,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import pytest
-from judging.committed import boards_of, folders_with_boards
+from judging.trials.committed import boards_of, folders_with_boards
 
 from ope_bench.boards.board import Row
 from ope_bench.plugins.registry import registry

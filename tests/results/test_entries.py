@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 import yaml
-from judging.blocks import runs
-from judging.entries import Entry, entries_of, entries_section
+from judging.pages.blocks import runs
+from judging.pages.entries import Entry, entries_of, entries_section
 
 from ope_bench.base.errors import SuiteError
 from ope_bench.gate.submission import Figures, append_attempt

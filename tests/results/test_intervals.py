@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from judging.intervals import (
+from judging.pages.intervals import (
     BETS,
     FOLDERS,
     HOLDS,

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from judging.advice import MEASURES, shortlist_section, wrong_trust
-from judging.errors import better, covers, fails, falls, never_far, performs_well, stays
-from judging.limits import limit_of
-from judging.line import Line, marks, together, verdict
-from judging.trials import Method, Trials
+from judging.advice.fresh_worlds import MEASURES, shortlist_section, wrong_trust
+from judging.claims.errors import better, covers, fails, falls, never_far, performs_well, stays
+from judging.claims.limits import limit_of
+from judging.claims.line import Line, marks, together, verdict
+from judging.trials.rows import Method, Trials
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_environments.saito.toy import SaitoToy

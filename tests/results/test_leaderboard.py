@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from judging.field import Setting, settings_of
-from judging.leaderboard import Whole, over_strata
-from judging.prediction import by_textbook, predicted, textbook, yardsticks_of
+from judging.pages.leaderboard import Whole, over_strata
+from judging.pages.prediction import by_textbook, predicted, textbook, yardsticks_of
+from judging.trials.field import Setting, settings_of
 from scipy.stats import spearmanr
 
 from ope_bench.boards.tracks import Answers, Track, board_of, by_source, line_of

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from judging.others import PACKAGES, others_section, squares_of
+from judging.pages.others import PACKAGES, others_section, squares_of
 
 from support.paths import RESULTS
 

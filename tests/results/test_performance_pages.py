@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from judging.blocks import NONE, by_machine, harness
+from judging.pages.blocks import NONE, by_machine, harness
 
 from support.paths import ROOT
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from judging.published import LIMIT, _section
+from judging.pages.published import LIMIT, _section
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from judging.randomized import Setting, _complete, _held, correlation
+from judging.pages.randomized import Setting, _complete, _held, correlation
 
 N = 200
 

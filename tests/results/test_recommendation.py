@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from average_errors import standard_error
-from judging import recommendation as judged
-from judging.recommendation import BEST_OF, COMBINED, SINGLE, Case, Logs
+from judging.advice import recommendation as judged
+from judging.advice.recommendation import BEST_OF, COMBINED, SINGLE, Case, Logs
 
 import ope_bench
 from ope_bench.logs.problem import effective_rewarded_rows

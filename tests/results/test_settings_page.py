@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from judging.settings import (
+from judging.pages.settings import (
     ALWAYS,
     best_of,
     bias_share,

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from judging.comparisons import rmse_slope, typical_slope
+from judging.claims.comparisons import rmse_slope, typical_slope
 
 AXIS = np.array([500.0, 1_000.0, 2_000.0, 4_000.0])
 

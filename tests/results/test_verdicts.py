@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import verdicts
-from judging.verdicts import TOOLS, difference, lift_of, readme_sentence, sure, verdict_pages
+from judging.advice.verdicts import (
+    TOOLS,
+    difference,
+    lift_of,
+    readme_sentence,
+    sure,
+    verdict_pages,
+)
 from outside_worlds import FAULTS, LOGGERS, outside_log
 
 from ope_bench import FloatArray

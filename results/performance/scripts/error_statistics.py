@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from judging.comparisons import rmse_slope, typical_slope
+from judging.claims.comparisons import rmse_slope, typical_slope
 from sections import put, table
 
 from ope_bench.statistics.error_distribution import rmse_intervals

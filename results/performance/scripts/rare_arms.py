@@ -22,7 +22,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from judging.errors import ratio
+from judging.claims.errors import ratio
 from sections import put, table
 
 from ope_bench import Estimator, FloatArray, PositivityViolation

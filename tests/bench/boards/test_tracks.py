@@ -235,8 +235,8 @@ def test_results_show_their_tracks() -> None:
 
 
 def test_the_results_page_has_the_boards_of_the_product() -> None:
-    from judging.field import TRACKS
-    from judging.field import settings_of as of_results
+    from judging.trials.field import TRACKS
+    from judging.trials.field import settings_of as of_results
 
     (export,) = (RESULTS / "field-real" / "trials.parquet",)
     with Store.open(export) as store:

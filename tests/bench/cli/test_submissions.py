@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from judging.entries import entries_of
+from judging.pages.entries import entries_of
 from scipy import stats
 
 from ope_bench.cli import submissions

@@ -5,7 +5,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from judging.forest import COLORS
+from judging.pages.forest import COLORS
 
 from ope_bench.plugins.registry import registry
 from ope_bench.report import charts

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judging.comparisons import paired
+from judging.claims.comparisons import paired
 
 from ope_bench.statistics.paired_tests import (
     compare_rows,

@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from judging.comparisons import typical
+from judging.claims.comparisons import typical
 from scipy.stats import rankdata, wilcoxon
 
 from ope_bench.statistics import paired_tests as typical_errors

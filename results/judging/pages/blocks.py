@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from judging.committed import boards_of
-from judging.leaderboard import leaders
-from judging.page import table
+from judging.pages.leaderboard import leaders
+from judging.pages.page import table
+from judging.trials.committed import boards_of
 from ope_bench.boards.board import Row
 from ope_bench.report.styles import styles_of
 from ope_bench.report.tables import figure

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from judging.page import opening, table
+from judging.pages.page import opening, table
 from ope_bench.gate.submission import Attempt, read_attempts, read_facts
 
 SAME = 1.96

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from judging.errors import axis_of, ratio
-from judging.line import Line, figure
-from judging.trials import Method, Trials
+from judging.claims.errors import axis_of, ratio
+from judging.claims.line import Line, figure
+from judging.trials.rows import Method, Trials
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.random import stream

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from judging.errors import ratio
-from judging.line import figure, marks
-from judging.page import opening, table
-from judging.trials import Method, Trials
+from judging.claims.errors import ratio
+from judging.claims.line import figure, marks
+from judging.pages.page import opening, table
+from judging.trials.rows import Method, Trials
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.error_distribution import rmse_intervals
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from judging.committed import records_of
-from judging.page import opening, table
+from judging.pages.page import opening, table
+from judging.trials.committed import records_of
 from ope_bench.base.canonical import canonical_json
 from ope_bench.boards.over_settings import RegretBoard, RegretRow, regret_board
 from ope_bench.outcomes import Outcomes

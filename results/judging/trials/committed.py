@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import ope_bench
-from judging.trials import rows_of
+from judging.trials.rows import rows_of
 from ope_bench.boards.board import Board, By
 from ope_bench.boards.leaderboard import stream_boards
 from ope_bench.outcomes import OF_STORE, Outcomes
@@ -22,7 +22,7 @@ from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.store import Store
 from ope_bench.trials.record import TrialRecord
 
-BOARDS = Path(__file__).resolve().parents[2] / "build" / "boards"
+BOARDS = Path(__file__).resolve().parents[3] / "build" / "boards"
 _HARNESS = Path(ope_bench.__file__).parent
 _CODE = sorted(
     path

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from judging.committed import labels_of
-from judging.page import opening, table
-from judging.trials import NORMAL_95, ends_of, rows_of
+from judging.pages.page import opening, table
+from judging.trials.committed import labels_of
+from judging.trials.rows import NORMAL_95, ends_of, rows_of
 from ope_bench.contracts.arrays import FloatArray
 from ope_environments.damaged.faults import DAMAGES
 

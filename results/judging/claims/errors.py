@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from judging.comparisons import Paired, paired, rmse_slope, typical, typical_slope
-from judging.line import LEVEL, Line, figure
-from judging.trials import Method, Trials
+from judging.claims.comparisons import Paired, paired, rmse_slope, typical, typical_slope
+from judging.claims.line import LEVEL, Line, figure
+from judging.trials.rows import Method, Trials
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import wilson
 from ope_bench.statistics.error_distribution import heavy_tailed

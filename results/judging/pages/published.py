@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from judging.committed import labels_of
-from judging.page import opening, table
-from judging.trials import rows_of
+from judging.pages.page import opening, table
+from judging.trials.committed import labels_of
+from judging.trials.rows import rows_of
 from ope_bench.contracts.arrays import FloatArray
 
 Cells = dict[tuple[str, str], FloatArray]

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from judging.committed import boards_of
-from judging.page import opening, table
-from judging.trials import ends_of, rows_of
+from judging.pages.page import opening, table
+from judging.trials.committed import boards_of
+from judging.trials.rows import ends_of, rows_of
 from ope_bench.base.canonical import canonical_json
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import Share, wilson

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from judging.claims import Claim, Page
-from judging.forest import forest
-from judging.line import Line, Verdict, marks, together, verdict
+from judging.claims.claim import Claim, Page
+from judging.claims.line import Line, Verdict, marks, together, verdict
+from judging.pages.forest import forest
 
 WORDS = 120
 """An abstract has at most so many words."""

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from judging.field import TRACKS, settings_of
-from judging.page import opening, table
-from judging.trials import rows_of
+from judging.pages.page import opening, table
+from judging.trials.field import TRACKS, settings_of
+from judging.trials.rows import rows_of
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.logs.recommendation import LEAST_EFFECTIVE, LEAST_LOGS, LEAST_REWARDED, NORMAL_95
 from ope_bench.statistics.coverage import wilson

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from judging.field import FALLBACK
-from judging.page import opening, table
-from judging.trials import rows_of
+from judging.pages.page import opening, table
+from judging.trials.field import FALLBACK
+from judging.trials.rows import rows_of
 from ope_bench.plugins.spec import resolve
 from ope_bench.statistics.ranks import mean_interval
 

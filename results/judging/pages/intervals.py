@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtri
 
-from judging.page import opening, table
-from judging.trials import ends_of, rows_of
+from judging.pages.page import opening, table
+from judging.trials.rows import ends_of, rows_of
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.report.tables import figure
 from ope_bench.statistics import weight_checks as checks

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from judging.line import Line, Mark, marks
+from judging.claims.line import Line, Mark, marks
 
 _CLASSES: Mapping[Mark | None, str] = {"+": "f", "−": "a", "?": "u", None: "o"}
 

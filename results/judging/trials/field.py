@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from judging.trials import ends_of, rows_of
+from judging.trials.rows import ends_of, rows_of
 from ope_bench.boards import tracks
 from ope_bench.boards.tracks import Answers
 from ope_bench.contracts.arrays import FloatArray

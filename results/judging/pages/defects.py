@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from judging.page import opening, table
+from judging.pages.page import opening, table
 
 
 def defects(root: Path) -> str:

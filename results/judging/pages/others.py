@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from judging.page import opening, table
-from judging.trials import rows_of
+from judging.pages.page import opening, table
+from judging.trials.rows import rows_of
 from ope_bench.statistics.ranks import mean_interval
 
 OURS = ("ipws", "sndr", "dr-os", "dm", "logging-average")

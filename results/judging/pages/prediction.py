@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from judging.differences import base_of
-from judging.field import TRACKS, Setting, settings_of
-from judging.leaderboard import BOARD
-from judging.page import opening, table
+from judging.claims.differences import base_of
+from judging.pages.leaderboard import BOARD
+from judging.pages.page import opening, table
+from judging.trials.field import TRACKS, Setting, settings_of
 from ope_bench.boards.tracks import Track
 from ope_bench.contracts.arrays import FloatArray
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from judging.entries import entries_section
-from judging.field import FOLDERS, TRACKS, Setting, settings_of
-from judging.page import opening, table
+from judging.pages.entries import entries_section
+from judging.pages.page import opening, table
+from judging.trials.field import FOLDERS, TRACKS, Setting, settings_of
 from ope_bench.boards.tracks import NEAR, STRATA, Line, Track, board_of, log_ratios
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.ranks import rank_ranges

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from judging.field import FALLBACK, TRACKS, Setting, settings_of
-from judging.page import opening, table
+from judging.pages.page import opening, table
+from judging.trials.field import FALLBACK, TRACKS, Setting, settings_of
 from ope_bench.boards.tracks import Track, log_ratios
 from ope_bench.logs.finding import Check
 from ope_bench.statistics.coverage import wilson

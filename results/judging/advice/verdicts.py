@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from judging.page import opening, table
+from judging.pages.page import opening, table
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import wilson
 from ope_bench.statistics.ranks import mean_interval

@@ -23,10 +23,10 @@ from typing import Any, Literal
 
 import yaml
 
-from judging import errors
-from judging.limits import limit_lines
-from judging.line import Line
-from judging.trials import Method, Trials
+from judging.claims import errors
+from judging.claims.limits import limit_lines
+from judging.claims.line import Line
+from judging.trials.rows import Method, Trials
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""The pages of what ope-bench recommends, and whether it holds."""

@@ -1,0 +1,1 @@
+"""Pages of results: one module a page; `texts.yaml` has the words, trials the figures."""

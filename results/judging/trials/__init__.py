@@ -1,0 +1,1 @@
+"""Committed trials, boards and the settings of the leaderboard, as they are read."""
