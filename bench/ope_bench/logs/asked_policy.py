@@ -120,7 +120,19 @@ def policy_of_object(
         return _policy_of_classifier(policy, context, actions, name)
     if hasattr(policy, "probability"):
         return policy_of_pairs(policy.probability, context, actions, name)
-    return policy_of_function(policy, context, len(actions), name)
+
+    def in_order(part: Any) -> Any:
+        answer = policy(part)
+        columns = [name_of(one) for one in getattr(answer, "columns", ())]
+        if not columns or columns == [str(k) for k in range(len(actions))]:
+            return answer
+        if sorted(columns) != sorted(actions):
+            msg = f"{name}: its columns {', '.join(columns)} are not the actions "
+            msg += f"{', '.join(actions)}; name them so, or return an array"
+            raise UsageError(msg)
+        return np.asarray(answer)[:, [columns.index(one) for one in actions]]
+
+    return policy_of_function(in_order, context, len(actions), name)
 
 
 def _policy_of_classifier(

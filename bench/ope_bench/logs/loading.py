@@ -40,7 +40,6 @@ from ope_bench.logs.targets import (
 )
 from ope_bench.reader import Column, DataFileError, Table
 from ope_bench.reader.column import BoolArray
-from ope_bench.reader.frames import is_indexed
 from ope_bench.reader.text import has_comma
 
 
@@ -92,7 +91,7 @@ def load_log(
     if spec.logging is not None:
         policies["logging"] = spec.logging
     tables = {
-        name: TargetTable(policy.value, table.n, spec.form)
+        name: TargetTable(policy.value, table)
         for name, policy in policies.items()
         if policy.form == "table"
         and (is_frame(policy.value) or _is_path(policy.value))
@@ -101,10 +100,9 @@ def load_log(
     predicted = spec.predicted_reward
     predictions = None
     if isinstance(predicted, Mapping):
-        predictions = TargetTable(predicted["table"], table.n, spec.form, "prediction")
-    index = spec.table.index if is_indexed(spec.table) else None
+        predictions = TargetTable(predicted["table"], table, "prediction")
     columns = {
-        name: policy_column(name, policy, table, index)
+        name: policy_column(name, policy, table)
         for name, policy in policies.items()
         if policy.form == "action"
     }
@@ -118,7 +116,7 @@ def load_log(
             policy,
             table=table,
             given=tables.get(name),
-            column=columns.get(name) or policy_column(name, policy, table, index)
+            column=columns.get(name) or policy_column(name, policy, table)
             if policy.form in ("action", "probability")
             else None,
             codes=codes,

@@ -189,7 +189,9 @@ class Log(LogData):
             time=_column(time),
             unit=_column(unit),
             weight=_column(weight),
-            predicted_reward=predicted_reward,
+            predicted_reward={"table": predicted_reward}
+            if hasattr(predicted_reward, "columns")
+            else predicted_reward,
             logging=None if logging is None else read_policy(logging, "logging"),
             targets=read_policies(target, DEFAULT_TARGET),
             actions=None if actions is None else named_actions(actions),

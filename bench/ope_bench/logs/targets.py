@@ -23,8 +23,8 @@ from ope_bench.logs.asked_policy import (
 )
 from ope_bench.logs.source import load_table, numbers_of, probabilities_of
 from ope_bench.plugins.registry import registry
-from ope_bench.reader import DataFileError, Table, TextForm, finite_number, table_of
-from ope_bench.reader.frames import in_order_of, is_indexed
+from ope_bench.reader import DataFileError, Table, finite_number, table_of
+from ope_bench.reader.frames import in_order_of, places_in
 from ope_bench.reader.text import name_of, sorted_names
 
 # The forms in which a user gives a policy.
@@ -373,26 +373,25 @@ class TargetTable:
     Parameters
     ----------
     source : path, data frame or mapping of columns.
-    n : number of rows of the log.
-    form : how values are written.
+    log : the table of the log.
     column : ``prediction`` for predictions of the reward, which need not sum to one.
     """
 
-    def __init__(self, source: Any, n: int, form: TextForm, column: str = "probability") -> None:
+    def __init__(self, source: Any, log: Table, column: str = "probability") -> None:
         long = ("row", "action", column)
 
         def chosen(names: list[str]) -> Sequence[str]:
             return long if len({*long} & {*names}) > 1 else names
 
-        self.table = load_table(source, chosen, spelled=["action"], form=form)
-        self.n, self.column = n, column
+        self.table = load_table(source, chosen, spelled=["action"], form=log.form)
+        self.n, self.column = log.n, column
         self.wide = not {*long} <= {*self.table.names}
         if self.wide:
-            self._read_wide()
+            self._read_wide(log.index)
             return
         row = numbers_of(self.table, "row", cure="count the log's rows from 0")
-        what = f"is not a row of the log; its rows are 0 to {n - 1:,}; count from 0"
-        wrong = (row != np.floor(row)) | (row < 0) | (row >= n)
+        what = f"is not a row of the log; its rows are 0 to {log.n - 1:,}; count from 0"
+        wrong = (row != np.floor(row)) | (row < 0) | (row >= log.n)
         self.table.column("row").refuse_first(wrong, lambda one: f"{one} {what}")
         self.row = row.astype(np.int64)
         self.value = self._values(column)
@@ -403,7 +402,7 @@ class TargetTable:
             return numbers_of(self.table, name)
         return probabilities_of(self.table, name, of="the row's action")
 
-    def _read_wide(self) -> None:
+    def _read_wide(self, index: Any) -> None:
         names = [
             one for one in self.table.names if one.strip().lower() not in ("", "row", "index")
         ]
@@ -416,9 +415,10 @@ class TargetTable:
             if not self.table.column(name).is_number:
                 what = f"column '{name}' holds no probabilities; give {how}"
                 raise DataFileError(self.table.path, what)
-        place = np.arange(self.n)
         if "row" in self.table.names:
             place = np.argsort(numbers_of(self.table, "row"), kind="stable")
+        elif (place := places_in(self.table.index, index, "the table of a target")) is None:
+            place = np.arange(self.n)
         values = np.stack([self._values(name)[place] for name in names], axis=1)
         self.actions = [name_of(name) for name in names]
         self.row, column = np.divmod(np.arange(values.size), len(names))
@@ -487,15 +487,12 @@ def named_actions(given: Iterable[Any]) -> tuple[str, ...]:
     return tuple(names[code] for code in codes)
 
 
-def policy_column(
-    name: str, policy: TargetPolicy, table: Table, index: Any = None
-) -> tuple[Table, str]:
+def policy_column(name: str, policy: TargetPolicy, table: Table) -> tuple[Table, str]:
     """Return table and column of a policy that is a column of the log's table, or an array."""
     if isinstance(policy.value, str):
         return table, policy.value
-    column, values = f"target '{name}'", policy.value
-    if is_indexed(values) and index is not None:
-        values = in_order_of(index, values, column)
+    column = f"target '{name}'"
+    values = in_order_of(policy.value, table.index, column)
     spelled = [column] if policy.form == "action" else []
     array = load_table({column: values}, None, spelled=spelled, form=table.form)
     if array.n != table.n:

@@ -58,7 +58,8 @@ def table_of(
             frame = typed(library().DataFrame(found), frozenset(spelled), form)
     except LibraryRefusalError as exc:
         raise DataFileError(FRAME, f"cannot be read: {exc}") from exc
-    return Table(FRAME, lambda row: f"row {row:,}", frame, form)
+    index = index_of({k: source[k] for k in wanted} if isinstance(source, Mapping) else source)
+    return Table(FRAME, lambda row: f"row {row:,}", frame, form, index)
 
 
 def _columns_of(source: Any) -> tuple[list[str], Any]:
@@ -116,38 +117,47 @@ def _of_duckdb(relation: Any, wanted: Sequence[str]) -> list[Any]:
 
 def _aligned(columns: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
     """Return columns of a mapping in one order, that of the first series with an index."""
-    first = None
-    found = {}
-    for name in wanted:
-        column = columns[name]
-        if is_indexed(column):
-            first = column.index if first is None else first
-            column = in_order_of(first, column, f"column '{name}'")
-        found[name] = column
-    return found
+    index = index_of({name: columns[name] for name in wanted})
+    return {name: in_order_of(columns[name], index, f"column '{name}'") for name in wanted}
 
 
 def is_indexed(values: Any) -> bool:
-    """Return whether values are a series of pandas, which has an index."""
+    """Return whether values are a series or frame of pandas, which has an index."""
     return type(values).__module__.partition(".")[0] == "pandas" and hasattr(values, "index")
 
 
-def in_order_of(index: Any, series: Any, what: str) -> Any:
-    """Return a series of pandas in the order of an index.
+def index_of(source: Any) -> Any:
+    """Return the index of a frame of pandas, or of the first series of a mapping; else None."""
+    values = [*source.values()] if isinstance(source, Mapping) else [source]
+    return next((one.index for one in values if is_indexed(one)), None)
+
+
+def in_order_of(values: Any, index: Any, what: str) -> Any:
+    """Return a series of pandas in the order of an index; anything else as it is."""
+    places = places_in(values.index, index, what) if is_indexed(values) else None
+    return values if places is None else values.iloc[places]
+
+
+def places_in(index: Any, other: Any, what: str) -> Any:
+    """Return where in an index the entries of another one are; None where rows are in one order.
 
     Raises
     ------
-    UsageError : its index has other entries.
+    UsageError : it has other entries, or the numbers from 0 while the other has them in another
+        order: its rows may be in their order, or in that of the other's rows.
     """
-    if series.index.equals(index):
-        return series
-    if len(series) == len(index) and series.index.is_unique and index.is_unique:
-        if series.index.isin(index).all():
-            return series.loc[index]
-        if (series.index == range(len(series))).all() or (index == range(len(index))).all():
+    if index is None or other is None or index.equals(other):
+        return None
+    anew, numbered = ([*one] == [*range(len(index))] for one in (index, other))
+    same = index.is_unique and other.is_unique and other.isin(index).all()
+    if len(index) == len(other):
+        if same and not anew:
+            return index.get_indexer(other)
+        if (anew or numbered) and not same:
             # Numbered anew from 0: the order is that of the rows.
-            return series
-    msg = f"{what}: its index differs from that of the frame; give both the same, or `.to_numpy()`"
+            return None
+    msg = f"{what}: its index differs from that of the frame; give both the same, or both "
+    msg += "`.reset_index(drop=True)` where their rows are in one order"
     raise UsageError(msg)
 
 

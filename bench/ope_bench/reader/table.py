@@ -27,12 +27,14 @@ class Table:
     place : returns the name of a row in messages, given its index from 0.
     frame : the columns, as a Polars data frame.
     form : how values are written.
+    index : of the rows, where they are of pandas.
     """
 
     path: Path
     place: Callable[[int], str]
     frame: Any
     form: TextForm = field(default_factory=TextForm)
+    index: Any = None
 
     @property
     def n(self) -> int:

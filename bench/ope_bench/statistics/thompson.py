@@ -12,6 +12,8 @@ REACH = (-9.0, -6.0, -4.0, -2.5, -1.0, 0.0, 1.0, 2.5, 4.0, 6.0, 9.0)
 """Where the line is cut, in deviations of each arm; beyond the ends lies a mass of 1e-19."""
 
 NODES = 12
+FAR, LEAST = 50.0, 1e-7
+"""Distance of means that leaves no chance, and least deviation, in the largest deviation."""
 
 
 def thompson_propensity(mean: npt.ArrayLike, sd: npt.ArrayLike) -> FloatArray:
@@ -38,8 +40,10 @@ def thompson_propensity(mean: npt.ArrayLike, sd: npt.ArrayLike) -> FloatArray:
     shape: tuple[int | str, ...] = ("n", "n_arms") if means.ndim == 2 else ("n_arms",)
     means = np.asarray(validate_array("mean", means, shape), dtype=np.float64)
     deviations = np.asarray(validate_array("sd", deviations, means.shape), dtype=np.float64)
-    if means.size == 0 or (deviations <= 0).any():
-        msg = "sd has a value that is not positive; a posterior without spread is a rule"
+    largest = deviations.max(axis=-1, keepdims=True, initial=0.0)
+    if means.size == 0 or not (deviations > LEAST * largest).all():
+        msg = f"sd has a value that is not positive, or not over {LEAST} of another; a posterior "
+        msg += "without spread is a rule"
         raise DataError(msg)
     x, w = np.polynomial.legendre.leggauss(NODES)
     found = np.empty(means.shape)
@@ -47,7 +51,8 @@ def thompson_propensity(mean: npt.ArrayLike, sd: npt.ArrayLike) -> FloatArray:
     for mu, s, out in rows:
         # In the arms' own units, so that neither place nor scale matters.
         scale = float(s.max())
-        mu, s = (mu - mu.max()) / scale, s / scale
+        with np.errstate(over="ignore"):
+            mu, s = np.maximum((mu / 2 - mu.max() / 2) / scale, -FAR) * 2, s / scale
         cuts = np.unique(np.add.outer(mu, np.outer(REACH, s)).diagonal(axis1=0, axis2=2))
         half = np.diff(cuts)[:, None] / 2
         z = (half * x + (cuts[:-1, None] + half)).ravel()

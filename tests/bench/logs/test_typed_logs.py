@@ -89,6 +89,55 @@ def test_what_people_have_is_read_right(form: str) -> None:
     assert value(**FORMS[form]) == pytest.approx(EXACT, rel=tolerance)
 
 
+ROWWISE = np.random.default_rng(3).dirichlet(np.ones(3), N)
+LABELS = np.array([f"r{k}" for k in range(N)])
+MIXED = np.random.default_rng(4).permutation(N)
+
+
+@pytest.mark.parametrize("labels", [LABELS, np.arange(N), 1000 + MIXED])
+def test_policies_of_pandas_are_taken_in_the_order_of_the_logs_labels(labels: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(FRAME, index=labels)
+    wide = pandas.DataFrame(ROWWISE, columns=["0", "1", "2"], index=labels)
+    logged = wide.to_numpy()[np.arange(N), ACTION]
+    expected = value(target=ROWWISE)
+    for source in (frame, {name: frame[name] for name in frame}, {**frame}):
+        for mixed in (wide, wide[::-1], wide.iloc[MIXED], wide.reset_index(drop=True)):
+            assert value(source, target=mixed) == pytest.approx(expected, rel=1e-12)
+            assert value(source, logging=mixed) == pytest.approx(EXACT, rel=1e-12)
+        probability = pandas.Series(logged, index=labels)[::-1]
+        target = {"probability": probability}
+        assert value(source, target=target) == pytest.approx(expected, rel=1e-12)
+    log = Log.from_frame(frame, **NAMES, predicted_reward=wide.iloc[MIXED][["2", "0", "1"]])
+    np.testing.assert_array_equal(log.predicted_reward, ROWWISE)
+
+
+@pytest.mark.parametrize("form", ["table", "action", "probability"])
+def test_labels_that_leave_the_order_of_rows_open_are_refused(form: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    one = {"action": ACTION, "probability": NEW[ACTION]}
+    given = pandas.DataFrame(ROWWISE) if form == "table" else pandas.Series(one[form])
+    for labels, others in ((MIXED, np.arange(N)), (LABELS, LABELS + "x"), (LABELS, MIXED + 1)):
+        frame = pandas.DataFrame(FRAME, index=labels)
+        with pytest.raises(UsageError, match=r"target.*index differs.*reset_index"):
+            value(frame, target={form: given.set_axis(others)})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_a_functions_frame_are_those_of_their_names(library: str) -> None:
+    package = pytest.importorskip(library)
+
+    def policy(names: list[Any]) -> Any:
+        return lambda part: package.DataFrame(
+            {name: np.full(len(part["x"]), NEW[int(str(name)[-1])]) for name in names}
+        )
+
+    for names in (["0", "1", "2"], ["2", "0", "1"]):
+        assert value(target=policy(names)) == pytest.approx(EXACT, rel=1e-12)
+    with pytest.raises(UsageError, match="columns a0, 1, 2 are not the actions 0, 1, 2"):
+        value(target=policy(["a0", "1", "2"]))
+
+
 def test_probabilities_that_are_off_by_rounding_are_taken() -> None:
     for frame in (cell("p", 5, 1 + 2e-16), cell("q", 5, 1 + 9e-7), cell("q", 5, -1e-17)):
         value(frame)

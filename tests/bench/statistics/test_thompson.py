@@ -58,7 +58,27 @@ def test_equal_arms_are_equal_and_rows_are_apart():
 
 
 @pytest.mark.parametrize(
-    ("mean", "sd"), [([0.0, 1.0], [1.0]), ([0.0], [0.0]), ([np.nan], [1.0]), ([], [])]
+    ("mean", "sd", "first"),
+    [
+        ([1e308, -1e308], [1.0, 1.0], 1.0),
+        ([-1e308, 1e308], [1e-308, 1e-308], 0.0),
+        ([1e308, -1e308], [1e308, 1e308], norm.cdf(np.sqrt(2))),
+        ([1e308, 1e308], [1e-300, 2e-300], 0.5),
+        ([0.0, 1.0, 1e200], [1.0, 1e-6, 1e-6], 0.0),
+        ([5e-324, 0.0], [1.0, 1.0], 0.5),
+    ],
+)
+def test_no_number_is_too_large_or_too_small(mean, sd, first):
+    found = thompson_propensity(mean, sd)
+    np.testing.assert_allclose([found[0], found.sum()], [first, 1.0], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("mean", "sd"),
+    [
+        *(([0.0, 1.0], [1.0]), ([0.0], [0.0]), ([np.nan], [1.0]), ([], []), ([np.inf], [1.0])),
+        *(([0.0, 1.0], [1.0, 1e-9]), ([0.0, 1.0], [5e-324, 1e308]), ([0.0, 0.0], [1.0, -1.0])),
+    ],
 )
 def test_what_is_no_posterior_is_refused(mean, sd):
     with pytest.raises(DataError):
