@@ -51,7 +51,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 TextRow = tuple[int, list[str]]
-"""A line's number in its file, and its fields."""
+"""The number of the line where a row begins, and its fields."""
 
 csv.field_size_limit(sys.maxsize)
 
@@ -242,9 +242,9 @@ def text_rows(path: Path, form: TextForm) -> Generator[TextRow, None, None]:
         reader = csv.reader(lines, delimiter=delimiter_of(first, form), strict=True)
         try:
             for fields in reader:
-                number = reader.line_num
+                start, number = number + 1, reader.line_num
                 if fields:
-                    yield number, fields
+                    yield start, fields
         except csv.Error as exc:
             what = f"{exc}; a quote in a quoted field is written twice"
             raise DataFileError(path, what, where=f"line {number + 1:,}") from exc
@@ -305,7 +305,7 @@ def read_delimited(path: Path, columns: Columns, spelled: frozenset[str], form: 
     """
     rows = text_rows(path, form)
     with contextlib.closing(rows):
-        lines, fields = next(rows)
+        fields = next(rows)[1]
     with opened_text(path, form) as stream:
         delimiter = delimiter_of(stream.readline(FIRST_LINE), form)
     names = [name.strip() for name in fields]
@@ -315,7 +315,7 @@ def read_delimited(path: Path, columns: Columns, spelled: frozenset[str], form: 
         found = (
             None
             if alone or len(delimiter.encode()) > 1
-            else _by_library(source, lines, len(names), delimiter, at, spelled, form)
+            else _by_library(source, fields, delimiter, at, spelled, form)
         )
 
     def checked() -> Iterator[TextRow]:
@@ -367,8 +367,7 @@ def _alone(chunks: Iterator[bytes]) -> bool:
 
 def _by_library(
     source: Path,
-    skipped: int,
-    width: int,
+    header: list[str],
     delimiter: str,
     at: dict[str, int],
     spelled: frozenset[str],
@@ -380,13 +379,15 @@ def _by_library(
     column in which another value follows is read once more.
     """
     pl = library()
+    width, text = len(header), "".join(header)
+    ends = text.count("\n") + text.count("\r") - text.count("\r\n")
     spells = {str(k): name in spelled for name, k in at.items()}
     try:
         with guarded(source):
             scan = pl.scan_csv(
                 source,
                 has_header=False,
-                skip_lines=skipped,
+                skip_lines=1 + ends,
                 separator=delimiter,
                 schema={str(k): pl.String for k in range(width)},
                 infer_schema=False,

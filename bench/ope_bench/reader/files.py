@@ -145,15 +145,7 @@ def _plain(path: Path, columns: Columns, spelled: frozenset[str], form: TextForm
 def _line_of(path: Path, row: int, header: bool, form: TextForm) -> int:
     """Return the line of a row, as an editor counts them."""
     with contextlib.closing(_rows(path, form, header=header)) as rows:
-        next(rows)
-        before = 1
-        for k, (line, fields) in enumerate(rows):
-            if k == row:
-                # The line where the row begins, if its fields hold line ends.
-                within = sum(field.count("\n") for field in fields)
-                return max(line - within, before)
-            before = line + 1
-    return before
+        return next(itertools.islice(rows, row + 1, None))[0]
 
 
 # Parquet and Arrow

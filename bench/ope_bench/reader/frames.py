@@ -58,8 +58,7 @@ def table_of(
             frame = typed(library().DataFrame(found), frozenset(spelled), form)
     except LibraryRefusalError as exc:
         raise DataFileError(FRAME, f"cannot be read: {exc}") from exc
-    index = index_of({k: source[k] for k in wanted} if isinstance(source, Mapping) else source)
-    return Table(FRAME, lambda row: f"row {row:,}", frame, form, index)
+    return Table(FRAME, lambda row: f"row {row:,}", frame, form, _index_of(source, wanted))
 
 
 def _columns_of(source: Any) -> tuple[list[str], Any]:
@@ -117,7 +116,7 @@ def _of_duckdb(relation: Any, wanted: Sequence[str]) -> list[Any]:
 
 def _aligned(columns: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
     """Return columns of a mapping in one order, that of the first series with an index."""
-    index = index_of({name: columns[name] for name in wanted})
+    index = _index_of(columns, wanted)
     return {name: in_order_of(columns[name], index, f"column '{name}'") for name in wanted}
 
 
@@ -126,10 +125,11 @@ def is_indexed(values: Any) -> bool:
     return type(values).__module__.partition(".")[0] == "pandas" and hasattr(values, "index")
 
 
-def index_of(source: Any) -> Any:
-    """Return the index of a frame of pandas, or of the first series of a mapping; else None."""
-    values = [*source.values()] if isinstance(source, Mapping) else [source]
-    return next((one.index for one in values if is_indexed(one)), None)
+def _index_of(source: Any, wanted: Sequence[str]) -> Any:
+    """Return the index of a frame of pandas, or of the first series wanted of a mapping."""
+    values = {wanted[0]: source} if not isinstance(source, Mapping) else source
+    of = (one for name, one in values.items() if str(name) in wanted and is_indexed(one))
+    return next((one.index for one in of), None)
 
 
 def in_order_of(values: Any, index: Any, what: str) -> Any:

@@ -170,12 +170,21 @@ def test_a_column_that_nobody_names_is_not_looked_at() -> None:
 
 def test_the_first_odd_cell_has_its_line_as_an_editor_counts(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    for end in ("\n", "\r\n"):
+    for end in ("\n", "\r\n", "\r"):
         text = end.join(["a,b", '1,"two', 'lines"', "", '2,"x"', "?,y", "!,z", ""])
         path.write_bytes(text.encode())
         with pytest.raises(
             DataFileError, match=r"line 6, column 'a': '\?' is not a finite number"
         ):
+            read_table(path).numbers("a")
+    for text, line in (
+        ('a,b\n1,"\rx"\n\n2,"\r\n\n"\n?,"\rz"\n', 8),
+        ('a,"b\nc\r\nd"\n\n1,x\n?,y\n', 6),
+        ("a,b\n1,x\n\n\n?,y\n\n", 5),
+        ('a,b\n1,"x\ny"\n?,"\n\n",3\n', 4),
+    ):
+        path.write_bytes(text.encode())
+        with pytest.raises(DataFileError, match=f"line {line}[,:]"):
             read_table(path).numbers("a")
     rows = [f"{k},{k % 7}" for k in range(70_000)]
     rows[65_600] = "oops,1"
