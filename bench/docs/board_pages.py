@@ -160,7 +160,7 @@ def _page(folder: str) -> str:
     name, boards = board_name(folder), boards_of(path)
     settings = f"{len(boards)} setting" + ("s" if len(boards) > 1 else "")
     told_of = (
-        f"{settings}. `results/regenerate {name}` makes the trials, "
+        f"{settings}. `results/regenerate run {name}` makes the trials, "
         f"`ope-bench show {name} --yaml` prints the suite. All boards: "
         f"[leaderboard](../../../results/{folder}/leaderboard.md)."
     )

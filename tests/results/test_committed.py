@@ -169,7 +169,7 @@ def test_a_sample_of_the_trials_gives_the_stored_numbers_again(
         names = ", ".join(sorted({environment for environment, _ in outdated}))
         pytest.skip(
             f"the trials of {names} are of an older version of that environment and are not run; "
-            "all others gave their numbers. results/regenerate makes them anew"
+            "all others gave their numbers. `results/regenerate run` makes them anew"
         )
 
 
@@ -202,6 +202,10 @@ def test_boards_say_what_the_trials_say(folder: Path) -> None:
             assert line.rmse.value == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-9)
 
 
+KEEPS = ("results/regenerate run --keep", "results/remake.py")
+"""The command that keeps committed trials, and its name in older runs."""
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=IDS)
 def test_runs_were_whole_and_their_code_committed(folder: Path) -> None:
     told = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -209,10 +213,10 @@ def test_runs_were_whole_and_their_code_committed(folder: Path) -> None:
     assert told["trials"] == sum(told["status"].values()) == rows
     for name, digest in told["sha256"].items():
         found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        assert found == digest, f"{name}: python results/seal.py {folder}"
+        assert found == digest, f"{name}: results/regenerate write {folder.name}"
     for run in told["runs"]:
-        # Files of results that `results/remake.py` has just written make its tree dirty.
-        assert run["command"].startswith("results/remake.py") or not run["machine"]["git"]["dirty"]
+        # Files of results that `run --keep` has just written make its tree dirty.
+        assert run["command"].startswith(KEEPS) or not run["machine"]["git"]["dirty"]
     # One that was killed before has no end; the last one went on with its trials, and did all.
     last = told["runs"][-1]
     assert last["finished"] is not None
@@ -222,7 +226,7 @@ def test_runs_were_whole_and_their_code_committed(folder: Path) -> None:
 @pytest.mark.slow
 def test_verdicts_and_tables_are_what_the_committed_trials_give() -> None:
     done = subprocess.run(
-        [sys.executable, str(RESULTS / "write.py"), "--check"],
+        [sys.executable, str(RESULTS / "verbs"), "check"],
         capture_output=True,
         text=True,
         check=False,

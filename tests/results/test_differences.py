@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import predict
 import pytest
+from draws import predictions
 from judging.claims.differences import (
     NAMED,
     Model,
@@ -21,7 +21,7 @@ from judging.claims.differences import (
     settings_of,
 )
 
-FOLDER: Path = predict.FOLDER
+FOLDER: Path = predictions.FOLDER
 
 
 def setting(source, ess=100.0, r2=0.5, kind="tables", **differences):
@@ -32,7 +32,7 @@ def setting(source, ess=100.0, r2=0.5, kind="tables", **differences):
 
 def test_the_registered_predictions_are_what_committed_trials_give():
     told = json.loads((FOLDER / "registered.json").read_text(encoding="utf-8"))
-    again = json.loads(json.dumps(predict.document(predict.opened())))
+    again = json.loads(json.dumps(predictions.document(predictions.opened())))
     # Digests are those of the day: the files have gained columns since.
     moved = {"date", "made_from"}
     assert {k: one for k, one in told.items() if k not in moved} == {
@@ -46,7 +46,7 @@ def test_no_source_of_the_predictions_is_one_of_the_unopened():
     suite = yaml.safe_load((FOLDER / "unopened.yaml").read_text(encoding="utf-8"))
     unopened = [base_of(name) for name in suite["environments"][0]["multiclass"]["dataset"]]
     assert len(set(unopened)) == len(unopened) == 27
-    assert not set(unopened) & {one.source for one in predict.opened()}
+    assert not set(unopened) & {one.source for one in predictions.opened()}
 
 
 def test_the_slope_and_its_interval_are_those_by_numpy():

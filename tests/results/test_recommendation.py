@@ -9,11 +9,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 
-import coverage as drawing
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from average_errors import standard_error
+from draws import coverage as drawing
+from draws.average_errors import standard_error
 from judging.advice import recommendation as judged
 from judging.advice.recommendation import BEST_OF, COMBINED, SINGLE, Case, Logs
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import verdicts
+from draws import verdicts
+from draws.outside_worlds import FAULTS, LOGGERS, outside_log
 from judging.advice.verdicts import (
     TOOLS,
     difference,
@@ -18,7 +19,6 @@ from judging.advice.verdicts import (
     sure,
     verdict_pages,
 )
-from outside_worlds import FAULTS, LOGGERS, outside_log
 
 from ope_bench import FloatArray
 from support.paths import ROOT

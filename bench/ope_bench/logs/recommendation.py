@@ -9,7 +9,7 @@ with s the largest standard error of some of them, D the range of a panel's valu
 of the level and k a constant. Where few rewards carry the value it is that of empirical
 likelihood. Either is stated where it held the value in drawn logs that are like this one.
 Estimators and constant were chosen on drawn worlds and judged on others; recommendation.json,
-which results/write.py makes from committed trials, has them with their coverage.
+which results/verbs/write.py makes of trials, has them with their coverage.
 
 References
 ----------

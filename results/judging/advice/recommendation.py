@@ -26,7 +26,7 @@ FRESH = {"choice-fresh": "worlds 101 to 200", "choice-confirm": "worlds 201 to 5
 """Worlds that were drawn for the guard, which chose nothing of what is recommended."""
 
 AVERAGE_ERRORS = "average-errors.json"
-"""Standard errors of the logged mean, which `results/average_errors.py` writes."""
+"""Standard errors of the logged mean, which `results/draws/average_errors.py` writes."""
 
 AVERAGE, REFERENCE = "logging-average", "ipws"
 STRATA = ("weak", "middle", "strong")
@@ -292,7 +292,7 @@ class Logs:
 
 @cache
 def logs_of(results: Path, center: str, file: str = "logs.parquet") -> Logs:
-    """Read the logs that `results/coverage.py` drew; those with all estimates count."""
+    """Read the logs that `results/draws/coverage.py` drew; those with all estimates count."""
     rows = pq.read_table(results / "coverage" / file).to_pylist()
     name = center.replace("[toward=tmle]", " toward=tmle")
     errors = [f"{one} error" for one in ERRORS]

@@ -2,7 +2,8 @@
 
 The difference of an estimator in a setting is the logarithm of its RMSE over that of `ipws`, over
 the setting's data sets; the mean over the settings of a source is the source's. Predictions are
-written by `results/predict.py` from committed trials, and the verdict from trials of others.
+written by `results/draws/predictions.py` from committed trials, and the verdict from trials of
+others.
 """
 
 from __future__ import annotations

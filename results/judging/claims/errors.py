@@ -37,7 +37,7 @@ FAILS = 0.05
 """A method that fails on less than this share of the data sets is said to answer."""
 
 NOT_RUN = "not run yet"
-"""Figure of a line whose trials `results/remake.py` has still to run; it counts as undecided."""
+"""Figure of a line whose trials `run --keep` has still to run; it counts as undecided."""
 
 
 def better(trials: Trials, one: Method, other: Method, settings: Iterable[Any] = ()) -> list[Line]:

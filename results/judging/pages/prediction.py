@@ -162,7 +162,7 @@ def yardsticks_of(path: Path) -> dict[str, float]:
 
     Parameters
     ----------
-    path : what results/yardsticks.py wrote.
+    path : what results/draws/yardsticks.py wrote.
     """
     told = json.loads(path.read_text(encoding="utf-8"))
     means = np.array(list(told["trials"].values())).mean(axis=0)  # (n_yardsticks, n_estimators)

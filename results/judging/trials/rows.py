@@ -125,7 +125,7 @@ class Trials:
             msg = (
                 f"{self.folder}: {method.name} ({method.estimator} {method.params}) at "
                 f"{setting}: {len(rows)} trials, {self.replicates} are needed; "
-                "results/regenerate makes them"
+                "`results/regenerate run` makes them"
             )
             raise LookupError(msg)
         return rows
@@ -216,7 +216,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     path = folder / "trials.parquet"
     if not path.is_file():
         suite = f"paper-{folder.name}" if folder.parent.name == "paper" else folder.name
-        msg = f"{path} is missing; results/regenerate {suite} makes it"
+        msg = f"{path} is missing; results/regenerate run {suite} makes it"
         raise LookupError(msg)
     return _read(path, path.stat().st_mtime_ns)
 

@@ -220,7 +220,7 @@ def cells(before: float, after: float) -> tuple[str, str, str]:
 TEXT = """\
 # What the paper costs
 
-Processor seconds of `results/regenerate paper` (its six suites that have claims), computed from
+Processor seconds of the paper's six suites that have claims, computed from
 {replicates} of the replicates of each setting{block} ({trials:,} trials), without starting
 workers. *Before* is {other}: scikit-learn's trees (`gbm`), flows trained one by one, a store for
 each suite. *After*: the same trees grown by XGBoost (`gbm-exact`, [exact trees](exact-trees.md)),

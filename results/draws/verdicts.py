@@ -1,14 +1,15 @@
 """Asks `advise` and the rules that people use about logs whose answer is known.
 
-    python results/verdicts.py [--limit SECONDS] [--jobs N] [--truths] [--shift N --output FILE]
+    results/regenerate run verdicts [--limit SECONDS] [--jobs N] [--truths]
+        [--shift N --output FILE]
 
 Sizes, seeds and what is judged are those of results/verdicts/plan.md, written before the draw.
 Most logs are of worlds made with NumPy alone (outside_worlds.py), the others of worlds of the
 second priors; of both a third is logged by a rule or by a logger that learns, and a third has
 faults. The 22 randomized trials are asked about twice, for a rule and for one arm. What was said
-lies in results/verdicts/logs.json, of which `results/write.py` makes the page. Calls resume, so
-that `--limit` draws it in parts; to draw all again, delete the file or name another one. What is
-found on the page is to be mended on other worlds, which `--shift` draws.
+lies in results/verdicts/logs.json, of which `results/regenerate write` makes the page. Calls
+resume, so that `--limit` draws it in parts; to draw all again, delete the file or name another
+one. What is found on the page is to be mended on other worlds, which `--shift` draws.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from outside_worlds import FAULTS, LOGGERS, OutsideLog, outside_log
 
+from draws.outside_worlds import FAULTS, LOGGERS, OutsideLog, outside_log
 from ope_bench import (
     FloatArray,
     Log,
@@ -40,7 +41,7 @@ from ope_environments.damaged.environment import Damaged
 from ope_environments.randomized.environment import Randomized
 from ope_environments.randomized.stratified_value import stratified_value
 
-FOLDER = Path(__file__).resolve().parent / "verdicts"
+FOLDER = Path(__file__).resolve().parents[1] / "verdicts"
 
 OUTSIDE, FIRST_OUTSIDE = 750, 1_001
 """Worlds that are made with NumPy alone, and the number of the first."""
@@ -403,9 +404,11 @@ def _corrected(one: dict[str, Any]) -> dict[str, Any]:
         return one
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Judge the logs that are not yet judged."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="results/regenerate run verdicts", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--shift", type=int, default=0, help="of the numbers of worlds")
@@ -413,7 +416,7 @@ def main() -> None:
     parser.add_argument(
         "--truths", action="store_true", help="compute what is true again, and ask nothing"
     )
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     path, begun = given.output, time.monotonic()
     found = json.loads(path.read_text()) if path.is_file() else []
     # A world without a log stays one; a trial may lack its data today alone.
@@ -439,7 +442,3 @@ def _write(path: Path, found: list[dict[str, Any]]) -> None:
     found.sort(key=lambda each: json.dumps([each["kind"], each["which"]]))
     lines = ",\n".join(json.dumps(each) for each in found)
     path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

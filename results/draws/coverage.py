@@ -1,12 +1,12 @@
 """Draws logs of drawn worlds, small and large, and writes what every interval says of each.
 
-    python results/coverage.py [--limit SECONDS] [--estimated]
+    results/regenerate run coverage [--limit SECONDS] [--estimated]
 
 Clean logs of worlds of the second priors with binary rewards, down to one click in a thousand. A
 world's facts say which numbers of rows are planned of it. Each is drawn three times; then those of
 even worlds again, round by round, while a third of their logs lie in cells of effective rewarded
 rows x effective sample size that still lack logs: where the logs lie decides, never whether an
-interval held. From results/coverage/logs.parquet `results/write.py` makes a table of
+interval held. From results/coverage/logs.parquet `results/regenerate write` makes a table of
 results/recommendation.md and what `estimate` and `advise` quote. Calls resume. With
 ``--estimated`` logs of other worlds are drawn, each once, whose propensities are estimated.
 """
@@ -18,7 +18,7 @@ import json
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from ope_bench.statistics.value_intervals import empirical_likelihood_interval
 from ope_bench.trials.record import Trial
 from ope_bench.trials.trial import build
 
-FOLDER = Path(__file__).resolve().parent / "coverage"
+FOLDER = Path(__file__).resolve().parents[1] / "coverage"
 
 WORLDS = range(2001, 2801)
 ROWS = (250, 600, 1500, 4000)
@@ -214,12 +214,14 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
     os.replace(path.with_suffix(".new"), path)
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Draw what is missing."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="results/regenerate run coverage", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("--limit", type=float, default=float("inf"), help="seconds")
     parser.add_argument("--estimated", action="store_true", help="propensities are estimated")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     FOLDER.mkdir(exist_ok=True)
     path = FOLDER / ("estimated.parquet" if given.estimated else "logs.parquet")
     rows = pq.read_table(path).to_pylist() if path.exists() else []
@@ -234,7 +236,3 @@ def main() -> None:
         if time.monotonic() - begun > given.limit:
             break
     write(rows, path)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Writes for each data set of randomized trials the target's value in the rows its log leaves.
 
-    python results/other_rows.py [FOLDER...]
+    results/regenerate run other-rows [FOLDER...]
 
 The truth of a randomized trial is estimated from all of its rows, those of the log among them, so
 that errors against it favor estimators that err as it does. The other rows' estimate errs
@@ -11,8 +11,8 @@ can ask which of it decides. It needs the installed trials, no estimator.
 from __future__ import annotations
 
 import json
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from ope_environments.populations.design import Design
 from ope_environments.populations.linear_reward import fit_ridge
 from ope_environments.randomized.trial import RandomizedTrial
 
-RESULTS = Path(__file__).resolve().parent
+RESULTS = Path(__file__).resolve().parents[1]
 FOLDERS = ("field-trials", "field-trials-again")
 WORLDS = range(1, 301)
 """Of the suite `field`."""
@@ -82,10 +82,10 @@ def facts_of_world(number: int) -> dict[str, float]:
     return {"noise_share": round(noise, 4), "seconds": round(seconds, 4)}
 
 
-def main() -> int:
+def main(words: Sequence[str]) -> None:
     """Draw the data sets again and write the values."""
     columns = ["environment_params", "seed", "replicate"]
-    for folder in sys.argv[1:] or FOLDERS:
+    for folder in words or FOLDERS:
         trials = pq.read_table(RESULTS / folder / "trials.parquet", columns=columns).to_pylist()
         found: dict[str, dict[int, tuple[float, float]]] = {}
         facts: dict[str, Any] = {}
@@ -98,12 +98,7 @@ def main() -> int:
         _write(RESULTS / folder / "other-rows.json", found)
         _write(RESULTS / folder / "facts.json", facts)
     _write(RESULTS / "field" / "facts.json", {one: facts_of_world(one) for one in WORLDS})
-    return 0
 
 
 def _write(path: Path, found: object) -> None:
     path.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

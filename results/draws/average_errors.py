@@ -1,6 +1,6 @@
 """Writes the standard error of the logged mean in each data set of the choice.
 
-    python results/average_errors.py [FOLDER...]
+    results/regenerate run average-errors [FOLDER...]
 
 The rule of the choice counts no error below a tenth of it, and trials do not store it. It draws
 the data sets again and needs those of tables and trials installed; no estimator runs.
@@ -9,7 +9,7 @@ the data sets again and needs those of tables and trials installed; no estimator
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from ope_bench.contracts.random import DataSeed
 from ope_bench.plugins.spec import resolve
 from ope_bench.trials.trial import build
 
-RESULTS = Path(__file__).resolve().parent
+RESULTS = Path(__file__).resolve().parents[1]
 FOLDERS = ("choice", "choice-real", "choice-trials", "choice-samples")
 FILE = "average-errors.json"
 
@@ -32,10 +32,10 @@ def standard_error(reward: FloatArray, unit: IntArray | None) -> float:
     return float(np.sqrt(np.square(sums).sum()) / len(reward))
 
 
-def main() -> int:
+def main(words: Sequence[str]) -> None:
     """Draw the data sets again and write the errors."""
     columns = ["environment", "environment_params", "seed", "salt", "replicate"]
-    for folder in sys.argv[1:] or FOLDERS:
+    for folder in words or FOLDERS:
         trials = pq.read_table(RESULTS / folder / "trials.parquet", columns=columns).to_pylist()
         found: dict[str, dict[int, float]] = {}
         for one in sorted({tuple(row.values()) for row in trials}):
@@ -49,8 +49,3 @@ def main() -> int:
             found.setdefault(params, {})[replicate] = float(f"{error:.6g}")
         text = json.dumps(found, indent=0) + "\n"
         (RESULTS / folder / FILE).write_text(text, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

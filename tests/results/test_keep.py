@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import remake
+from verbs import folders, keep
 
 from ope_bench.suites.suite import read_suite
 
@@ -34,15 +34,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of results of a small suite of the field."""
     path = tmp_path / "field-small.yaml"
     path.write_text(SUITE, encoding="utf-8")
-    monkeypatch.setattr(remake, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(remake, "find_suite", lambda name: read_suite(path, name))
-    made: Path = remake.folder_of("field-small")
+    monkeypatch.setattr(folders, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(keep, "find_suite", lambda name: read_suite(path, name))
+    made: Path = folders.folder_of("field-small")
     made.mkdir(parents=True)
     return made
 
 
 def _made_again(folder: Path, anew: Collection[str] = ()) -> Estimates:
-    remake.remake("field-small", jobs=1, run_missing=True, anew=anew)
+    keep.remake("field-small", jobs=1, run_missing=True, anew=anew)
     found: Estimates = {}
     for row in pq.read_table(folder / "trials.parquet").to_pylist():
         found.setdefault((row["estimator"], row["params"]), set()).add(row["estimate"])
@@ -56,7 +56,7 @@ def _spoil(folder: Path) -> None:
     place = table.column_names.index("estimate")
     wrong = pa.array([WRONG] * len(table), table.schema.field("estimate").type)
     pq.write_table(table.set_column(place, "estimate", wrong), path)
-    remake.store_of("field-small").unlink()
+    keep.store_of("field-small").unlink()
 
 
 def test_suites_of_the_field_keep_committed_trials_and_run_anew_what_is_named(

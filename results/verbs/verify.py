@@ -1,12 +1,12 @@
 """Verifies every committed folder of results, and every submission.
 
-    python results/verify.py [--share .02] [--most N] [--jobs 1] [FOLDER...]
+    results/regenerate verify [--share .02] [--most N] [--jobs 1] [FOLDER...]
 
 Calls ``ope-bench verify`` for each, smallest first, and exits with 1 if one does not agree. A
 submission whose package is not installed is named and left out. Without FOLDER, all; that runs
 hours, of which ``--share 0`` needs minutes: it compares files and runs no trial, and ``--most 20``
 runs at most about 20 trials of a folder. What agreed, and when, stands in results/verified.json,
-from which `results/write.py` makes a column of results/README.md.
+from which `results/regenerate write` makes a column of results/README.md.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-RESULTS = Path(__file__).resolve().parent
+from verbs.folders import RESULTS
 
 
 def folders() -> list[Path]:
@@ -50,14 +51,16 @@ def record(folder: Path, told: dict[str, Any]) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def main() -> int:
+def main(words: Sequence[str]) -> int:
     """Read the arguments and verify."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="results/regenerate verify", description=(__doc__ or "").splitlines()[0]
+    )
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--share", type=float, default=0.02, help="of the trials that run again")
     parser.add_argument("--most", type=int, help="trials of a folder that run again, about")
     parser.add_argument("--jobs", default="1", help="trials that run at once")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     codes = {}
     for folder in given.folders or folders():
         command = [sys.executable, "-m", "ope_bench", "verify", str(folder), "--format", "json"]
@@ -82,7 +85,3 @@ def main() -> int:
     agreed = sum(code == 0 for code in codes.values())
     sys.stdout.write(f"{agreed} of {len(codes)} folders agree\n")
     return int(1 in codes.values())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Judges both yardsticks of `field-trials` on made trials, whose value is known exactly.
 
-    python results/yardsticks.py
+    results/regenerate run yardsticks
 
 Nobody knows a real trial's value: errors on it count against an estimate of it, from all rows or
 from those that the log leaves. Here a trial's rows are drawn from a drawn world of no suite, arms
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from ope_environments.drawn_worlds.environment import DrawnWorlds
 from ope_environments.randomized.trial import RandomizedTrial
 from ope_environments.randomized.world import TargetRule, make_world
 
-PATH = Path(__file__).resolve().parent / "field-trials" / "yardsticks.json"
+PATH = Path(__file__).resolve().parents[1] / "field-trials" / "yardsticks.json"
 WORLDS = range(9_001, 9_101)
 REPLICATES = 3
 ROWS = 300, 5_000
@@ -109,7 +110,7 @@ def scores(number: int) -> FloatArray:
     return mean_score
 
 
-def main() -> int:
+def main(_words: Sequence[str]) -> None:
     """Draw the made trials, run the estimators, and write scores by yardstick."""
     trials = {}
     for number in WORLDS:
@@ -120,8 +121,3 @@ def main() -> int:
             sys.stderr.write(f"left out: {exc}\n")
     told = {"yardsticks": YARDSTICKS, "entrants": ESTIMATORS, "trials": trials}
     PATH.write_text(json.dumps(told) + "\n", encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

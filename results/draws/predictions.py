@@ -1,7 +1,7 @@
 """Predictions of differences, written before their sources were opened, and the verdict on them.
 
-    python results/predict.py register   writes results/predictions/registered.json
-    python results/predict.py judge      writes results/predictions/verdict.json
+    results/regenerate run predictions register   writes results/predictions/registered.json
+    results/regenerate run predictions judge      writes results/predictions/verdict.json
 
 `register` reads committed trials only, and refuses where trials of the other sources exist.
 `judge` reads the registered file, and checks that the committed trials, which have gained columns
@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from judging.claims.differences import (
     settings_of,
 )
 
-RESULTS = Path(__file__).resolve().parent
+RESULTS = Path(__file__).resolve().parents[1]
 FOLDER = RESULTS / "predictions"
 REGISTERED, OPENED, VERDICT = (
     FOLDER / name for name in ("registered.json", "opened.parquet", "verdict.json")
@@ -97,14 +98,14 @@ def document(settings: list[Setting]) -> dict[str, Any]:
     }
 
 
-def main() -> int:
+def main(words: Sequence[str]) -> None:
     """Register, or judge."""
-    if sys.argv[1:] == ["register"]:
+    if [*words] == ["register"]:
         if OPENED.exists():
             sys.exit(f"{OPENED} exists: the sources are open, and nothing can be predicted")
         told = {"date": datetime.now(UTC).date().isoformat(), **document(opened())}
         REGISTERED.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    elif sys.argv[1:] == ["judge"]:
+    elif [*words] == ["judge"]:
         told = json.loads(REGISTERED.read_text(encoding="utf-8"))
         if document(opened())["weights"] != told["weights"]:
             sys.exit("committed trials no longer give the registered predictions")
@@ -113,9 +114,4 @@ def main() -> int:
         verdict = {"data_sets": data_sets(), **judged(told, settings_of(OPENED, "tables"))}
         VERDICT.write_text(json.dumps(verdict, indent=1) + "\n", encoding="utf-8")
     else:
-        sys.exit(__doc__)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        sys.exit("results/regenerate run predictions takes one word: register or judge")

@@ -1,54 +1,34 @@
-"""Makes results of suites again from their committed trials, and runs only what is missing.
-
-    python results/remake.py [--jobs N] [--without-missing] [--anew NAME,...] SUITE...
-    python results/remake.py --show SUITE...
+"""Results of a suite made again from its committed trials: only what is missing runs.
 
 For changes of boards, and of suites that gained estimators, settings or replicates: trials whose
 keys are committed are not run again, since the same key means the same numbers (tests/results runs
-a sample of them). With ``--anew dr`` trials of `dr` record the signal of logs, which older
-releases did not. ``--show`` writes boards and figures of committed trials. ``results/regenerate``
-runs everything anew.
+a sample of them).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
 import shlex
-import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from judging.trials.committed import boards_of
-from seal import seal
 
 from ope_bench.base.canonical import plain
-from ope_bench.cli.app import invoke
 from ope_bench.cli.progress import PlainProgress, RunState
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts
 from ope_bench.execution.runner import RunCounts, run
-from ope_bench.report.boards import render
 from ope_bench.store import Store
 from ope_bench.store.export import rows_of, writer_for
 from ope_bench.store.reader import Result
 from ope_bench.suites.manifest import Manifest, plan
 from ope_bench.suites.suite import find_suite
 from ope_bench.trials.record import Trial
-
-RESULTS = Path(__file__).resolve().parent
-
-
-def folder_of(suite: str) -> Path:
-    """Return where the results of a suite lie."""
-    part = suite.removeprefix("paper-")
-    return RESULTS / "paper" / part if part != suite else RESULTS / suite
+from verbs import folders
 
 
 def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = ()) -> None:
@@ -62,7 +42,7 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
     anew : trials of these estimators, with these values of a parameter, or with both, NAME:VALUE,
         run again though they are committed: they tell more now, or what they compute has changed.
     """
-    folder = folder_of(suite)
+    folder = folders.folder_of(suite)
     folder.mkdir(exist_ok=True)
     manifest = plan(find_suite(suite))
     planned = {trial.key: trial for trial in manifest.trials}
@@ -73,18 +53,7 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
         new = (run_trials if run_missing else stored_trials)(manifest, missing, jobs)
     write_trials(folder, have, new)
     write_runs(folder, new, len(have))
-    # The field's suites have one page of all worlds, by `results/write.py`, and no boards.
-    if suite.startswith("field"):
-        seal(folder)
-    else:
-        show(folder)
-
-
-def show(folder: Path) -> None:
-    """Write the boards of committed trials as Markdown, and the figures that pages show."""
-    write(folder / "leaderboard.md", render(boards_of(folder), "markdown"))
-    draw(folder)
-    seal(folder)
+    folders.show(suite)
 
 
 def kept_keys(folder: Path, planned: dict[str, Trial], anew: Collection[str]) -> set[str]:
@@ -106,7 +75,7 @@ def store_of(suite: str) -> Path:
     A trial that two of its suites have is run once.
     """
     shared = "paper" if suite.startswith("paper-") else suite
-    return RESULTS.parent / f"results-{shared}-added.sqlite"
+    return folders.RESULTS.parent / f"results-{shared}-added.sqlite"
 
 
 def stored_trials(manifest: Manifest, trials: Sequence[Trial], _jobs: int) -> list[Result]:
@@ -130,7 +99,7 @@ def run_trials(manifest: Manifest, trials: Sequence[Trial], jobs: int) -> list[R
         number = store.begin_run(
             suite=suite.name,
             truth=suite.truth,
-            command=shlex.join(sys.argv),
+            command=shlex.join(["results/regenerate", *sys.argv[1:]]),
             planned=len(trials),
             machine=machine_facts(executor.arithmetic),
         )
@@ -176,64 +145,4 @@ def write_runs(folder: Path, new: Sequence[Result], records: int) -> None:
         row["status"] for row in pq.read_table(folder / "trials.parquet").to_pylist()
     )
     facts["status"] = dict(sorted(statuses.items()))
-    write(path, json.dumps(plain(facts), ensure_ascii=False))
-
-
-def write(path: Path, text: str) -> None:
-    """Write a text that ends in one line end."""
-    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-
-
-def shown() -> set[Path]:
-    """Return the figures that committed pages show."""
-    pages = [RESULTS.parent / "README.md", *RESULTS.rglob("*.md")]
-    return {
-        (page.parent / link).resolve()
-        for page in pages
-        for link in re.findall(r"\]\(([^)\s]+\.svg)\)", page.read_text(encoding="utf-8"))
-    }
-
-
-def draw(folder: Path) -> None:
-    """Draw the figures of a folder that pages show; `ope-bench report` draws all."""
-    figures = folder / "figures"
-    wanted = [path for path in shown() if path.parent == figures.resolve()]
-    shutil.rmtree(figures, ignore_errors=True)
-    if not wanted:
-        return
-    with tempfile.TemporaryDirectory() as scratch:
-        given = ["--store", str(folder / "trials.parquet"), "--figures", scratch]
-        code = invoke(["report", *given])
-        if code:
-            sys.exit(code)
-        figures.mkdir()
-        for one in wanted:
-            shutil.copyfile(Path(scratch) / one.name, one)
-
-
-def main() -> int:
-    """Read the arguments and make the results."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("suites", nargs="+", metavar="SUITE")
-    parser.add_argument("--jobs", type=int, default=1, help="trials that run at once")
-    parser.add_argument(
-        "--without-missing", action="store_true", help="run nothing, leave them out"
-    )
-    parser.add_argument("--show", action="store_true", help="only write what trials show")
-    parser.add_argument("--anew", default="", help="names, values, or NAME:VALUE")
-    given = parser.parse_args()
-    for suite in given.suites:
-        if given.show:
-            show(folder_of(suite))
-            continue
-        remake(
-            suite,
-            jobs=given.jobs,
-            run_missing=not given.without_missing,
-            anew=given.anew.split(","),
-        )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    folders.write(path, json.dumps(plain(facts), ensure_ascii=False))
