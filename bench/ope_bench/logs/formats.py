@@ -24,7 +24,10 @@ from ope_bench.logs.targets import TargetPolicy, named_actions
 from ope_bench.plugins.registry import file_module
 from ope_bench.reader import TextForm
 from ope_bench.reader.delimited import opened_text
+from ope_bench.reader.files import json_object
 from ope_bench.reader.library import library
+from ope_bench.reader.mistakes import wanted_columns
+from ope_bench.reader.text import half_character
 from ope_bench.testing.checks import CheckFailed, Checks, require
 
 GROUP = "ope_bench.log_formats"
@@ -211,7 +214,7 @@ def events_of(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         numbered = ((number, line) for number, line in enumerate(text, 1) if line.strip())
         start, first = next(numbered, (1, ""))
         if not first.lstrip().startswith(("{", "[")):
-            names = next(csv.reader([first]), [])
+            names = wanted_columns(path, next(csv.reader([first]), []), None)
             reader = csv.reader(line for _, line in numbered)
             for row in reader:
                 if len(row) != len(names):
@@ -221,15 +224,7 @@ def events_of(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
                 yield reader.line_num + start, dict(zip(names, map(_cell, row), strict=True))
             return
         for number, line in ((start, first), *numbered):
-            try:
-                event = json.loads(line)
-            except ValueError as exc:
-                msg = f"{path}, line {number}: is no JSON ({exc}); expected one object a line"
-                raise UsageError(msg) from exc
-            if not isinstance(event, dict):
-                msg = f"{path}, line {number}: is no JSON object; expected one a line"
-                raise UsageError(msg)
-            yield number, event
+            yield number, json_object(path, line, f"line {number:,}", strict=True)
 
 
 def _cell(text: str) -> Any:
@@ -250,6 +245,8 @@ def _cell(text: str) -> Any:
 def _problem(one: Decision) -> str:
     """Return what is wrong with a decision, "" where nothing is."""
     chances = one.probabilities
+    if half_character(one.action):
+        return f"the action {half_character(one.action)}"
     if not isinstance(one.action, str) or not one.action:
         return f"the action {one.action!r} is no name"
     if one.reward is not None and not math.isfinite(one.reward):
@@ -274,6 +271,8 @@ def _problem(one: Decision) -> str:
             return f"'{name}' is no number, word, truth value or list of numbers"
         if any(isinstance(part, float) and not math.isfinite(part) for part in parts):
             return f"'{name}' is not finite"
+        if said := next(filter(None, map(half_character, parts)), ""):
+            return f"'{name}': {said}"
     return ""
 
 
@@ -317,8 +316,10 @@ def _described(decisions: list[Decision], table: Path) -> tuple[Any, LogSpec, tu
         for name in dict.fromkeys(name for one in decisions for name in getattr(one, part)):
             values = _one_type([getattr(one, part).get(name) for one in decisions])
             if any(value is not None for value in values):
-                names.append(f"{part}_{name}" if name in columns else name)
-                columns[names[-1]] = values
+                while name in columns:
+                    name = f"{part}_{name}"
+                names.append(name)
+                columns[name] = values
     spec = LogSpec(
         table=table,
         context=tuple(named["context"]),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import pdtrc
 
+from ope_bench.base.errors import UsageError
 from ope_bench.base.units import counted
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.logs.finding import Check, Finding
@@ -194,7 +195,11 @@ def retention(log: LogData) -> Iterator[Finding]:
         return
     rows = float(log.n if log.weight is None else log.weight.sum())
     what = f"{rows:,.0f} of {decisions:,} decisions are in the log"
-    yield Finding.at_least(Check.RETENTION, rows / decisions, _LEAST_KEPT, what)
+    share = rows / decisions
+    if share > 1.0:
+        msg = f"decisions: {decisions:,} is less than the {rows:,.0f} rows of the log; correct it"
+        raise UsageError(msg)
+    yield Finding.at_least(Check.RETENTION, share, _LEAST_KEPT, what)
 
 
 def reward_in_time(log: LogData, unit: IntArray, time: FloatArray) -> Iterator[Finding]:

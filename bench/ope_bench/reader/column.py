@@ -160,7 +160,10 @@ class Column:
 
     @property
     def _holds(self) -> str:
-        return "holds lists" if self.kind == "list" else "holds other things"
+        what = (
+            "lists" if self.kind == "list" else f"other things ({type(self.series[0]).__name__})"
+        )
+        return f"holds {what}"
 
     # Names
 

@@ -72,6 +72,8 @@ def read_table(
     kept = frozenset(spelled)
     with damaged(path), open(path, "rb") as stream:
         start = stream.read(6)
+    if start[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"%PDF"):
+        raise DataFileError(path, "is a file of Excel, Word or PDF, or zipped; save it as CSV")
     if start.startswith(b"PAR1") or path.suffix == ".parquet":
         frame = _binary(path, "Parquet", library().scan_parquet, columns, kept, form)
     elif start == b"ARROW1":
@@ -185,7 +187,8 @@ def _binary(
             frame = lazy.select(wanted).collect()
             return typed(frame, spelled, form)
     except LibraryRefusalError as exc:
-        raise DataFileError(path, f"is no {kind} file, or damaged: {exc}") from exc
+        what = f"is no {kind} file, or damaged: {exc}; write or copy it again"
+        raise DataFileError(path, what) from exc
 
 
 # JSON
@@ -236,7 +239,7 @@ def _json(
                 for name in wanted:
                     doubtful |= lines.str.count_matches(json.dumps(name), literal=True) > 1
                 for at in doubtful.arg_true():
-                    row = _json_object(path, lines[at], _line(at))
+                    row = json_object(path, lines[at], _line(at))
                     _require_plain(path, row, wanted, _line, at)
                 return typed(frame.select(wanted), spelled, form), _lines_of_json(path, form)
         except LibraryRefusalError:
@@ -258,12 +261,21 @@ class _Object(dict[str, Any]):
         count = Counter(name for name, _ in pairs) if len(self) < len(pairs) else {}
         self.twice = {name for name in count if count[name] > 1}
 
+    @classmethod
+    def strict(cls, pairs: list[tuple[str, Any]]) -> _Object:
+        """Refuse a key that is there twice."""
+        found = cls(pairs)
+        if found.twice:
+            msg = f"the key '{min(found.twice)}' is there twice in one object, keep one"
+            raise ValueError(msg)
+        return found
+
 
 def _json_rows(path: Path, kind: str, form: TextForm) -> tuple[list[_Object], Any]:
     with opened_text(path, form, whole=True) as stream:
         if kind == "lines":
             rows = [
-                _json_object(path, line, _line(at))
+                json_object(path, line, _line(at))
                 for at, line in enumerate(stream)
                 if line.strip()
             ]
@@ -275,10 +287,10 @@ def _json_rows(path: Path, kind: str, form: TextForm) -> tuple[list[_Object], An
     return found, lambda row: f"row {row + 1:,}"
 
 
-def _parsed(path: Path, text: str, where: str) -> Any:
+def _parsed(path: Path, text: str, where: str, made: Any = _Object) -> Any:
     """Parse JSON; an error is in the line where it begins, or where the text stands."""
     try:
-        return json.loads(text, object_pairs_hook=_Object)
+        return json.loads(text, object_pairs_hook=made)
     except RecursionError as exc:
         what = "lists or objects are too deep within one another; leave them out"
         raise DataFileError(path, what, where=where) from exc
@@ -288,8 +300,15 @@ def _parsed(path: Path, text: str, where: str) -> Any:
         raise DataFileError(path, what, where=where) from exc
 
 
-def _json_object(path: Path, line: str, where: str) -> _Object:
-    found = _parsed(path, line, where)
+def json_object(path: Path, line: str, where: str, *, strict: bool = False) -> _Object:
+    """Parse a line of JSON that is an object.
+
+    Parameters
+    ----------
+    path, line, where : the line, and its place for messages.
+    strict : whether a key that any object has twice is refused.
+    """
+    found = _parsed(path, line, where, _Object.strict if strict else _Object)
     if not isinstance(found, _Object):
         what = f"{line.strip()[:40]} is no JSON object; write one object a line"
         raise DataFileError(path, what, where=where)

@@ -86,7 +86,7 @@ def _columns_of(source: Any) -> tuple[list[str], Any]:
         return names, lambda wanted: _of_arrow(part(columns=wanted), wanted)
     if package in ("duckdb", "_duckdb") and hasattr(source, "columns"):
         return list(source.columns), lambda wanted: _of_duckdb(source, wanted)
-    if hasattr(source, "__arrow_c_stream__"):
+    if hasattr(source, "__arrow_c_stream__") and type(source).__name__ != "Series":
         frame = library().DataFrame(source)
         return frame.columns, lambda wanted: frame.select(wanted).get_columns()
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):

@@ -36,6 +36,8 @@ def column_indices(
             cure = "correct the name where it is asked for, or in the table"
             if header and header[0].lower().startswith(("#", "sep=")):
                 cure = "its first line is no header, take it out"
+            elif len(header) == 1 and any(mark in header[0] for mark in " ,;:\t|~^"):
+                cure = "give `delimiter` if the fields are apart by another mark"
             what = f"has no column '{name}'{did_you_mean(name, header)} (it has: {shown}); {cure}"
             raise DataFileError(path, what)
     return {name: at[name] for name in names}

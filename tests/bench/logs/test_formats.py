@@ -103,6 +103,25 @@ def test_without_probabilities_propensities_are_estimated_and_it_is_said(tmp_pat
     assert Log.read(found.log_file).propensity is None
 
 
+def test_features_named_like_roles_and_like_each_other_are_columns_of_their_own(tmp_path):
+    features = {"context_reward": 5, "reward": 6, "action": "u", "context_context_reward": 7}
+    lines = [
+        {"model": "ab"[k % 2], "propensity": 0.5, "quality": k % 3, "features": features}
+        for k in range(30)
+    ]
+    for order in (features, dict(reversed(features.items()))):
+        folder = tmp_path / next(iter(order))
+        folder.mkdir()
+        table, found = written(
+            folder, "router-jsonl", [one | {"features": order} for one in lines]
+        )
+        assert table.numbers("reward").tolist() == [k % 3 for k in range(30)]
+        context = Log.read(found.log_file).spec.context
+        values = [table.column(name).shown(0) for name in context]
+        assert sorted(values) == ["5", "6", "7", "u"]
+        assert len({*context, "reward", "action", "propensity"}) == 7
+
+
 def test_rows_of_csv_with_cells_of_json_are_the_same(tmp_path):
     file = tmp_path / "views.csv.gz"
     rows = ["user_id,variation_id,leaf_id,variation_weights,value"]
@@ -116,6 +135,15 @@ def test_rows_of_csv_with_cells_of_json_are_the_same(tmp_path):
     ("lines", "said"),
     [
         (["{"], "line 1"),
+        (['{"model": "a", "quality": 1, "quality": 0}'], "line 1: is no JSON: the key 'quality'"),
+        (["", '{"features": {"x": 1, "x": 2}, "model": "a"}'], "line 2: is no JSON: the key 'x'"),
+        (["[" * 99999 + "]" * 99999], "line 1: lists or objects are too deep"),
+        (['{"model": "\\ud800", "quality": 1}'], r"line 1: the action '\ud800' holds half"),
+        (
+            ['{"model": "a", "quality": 1, "features": {"t": "x\\udc00"}}'],
+            r"line 1: 't': 'x\udc00' holds half",
+        ),
+        (["model,quality,model", "a,1,b"], "two columns are called 'model' (1 and 3)"),
         (["[1]"], "object"),
         (['{"model": "a", "propensity": 2, "quality": 1}'], "propensity 2"),
         (['{"model": "a", "weights": {"b": 1}, "quality": 1}'], "'a'"),

@@ -111,6 +111,8 @@ def test_rows_that_are_missing_show_in_the_number_of_decisions(tmp_path):
     assert weighted.passed
     with pytest.raises(UsageError, match="decisions: 0"):
         found(given, Check.RETENTION, decisions=0)
+    with pytest.raises(UsageError, match=f"decisions: {N - 1:,} is less than the {N:,} rows"):
+        found(given, Check.RETENTION, decisions=N - 1)
     path = write_small(tmp_path)
     path.write_text(path.read_text() + "decisions: 8\n")
     checks = Log.read(path).check().findings

@@ -205,6 +205,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         )
         for name, code in {"x": 0xD83D, "a": 0xDC00, "r": 0xD800}.items()
     },
+    "things of no type": ({"frame": FRAME | {"a": [{1}] * N}}, "'a': holds other things .set."),
+    "a series": ({"frame": pl.Series(FRAME["x"])}, "expected a data frame.*not Series"),
     "labels": ({"frame": FRAME | {"p": ACTION}}, "column 'p': .*labels"),
     "logarithms": ({"frame": FRAME | {"p": np.log(OLD[ACTION])}}, "logarithms; write exp"),
     "percents": ({"frame": FRAME | {"p": 100 * OLD[ACTION]}}, "percents; divide them by 100"),
