@@ -41,7 +41,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
     app.connect("autodoc-process-docstring", _process)
     app.connect("autodoc-process-signature", _shorten)
-    app.connect("doctree-read", _shorten_attributes)
+    app.connect("doctree-resolved", _shorten_attributes)
     return {"parallel_read_safe": True}
 
 
@@ -61,7 +61,7 @@ def _shorten(
     return args and short_types(args), returns and short_types(returns)
 
 
-def _shorten_attributes(app: Sphinx, doctree: nodes.document) -> None:
+def _shorten_attributes(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Name the types of attributes and properties, of which autodoc tells no extension."""
     from docutils import nodes
     from sphinx.addnodes import desc_annotation

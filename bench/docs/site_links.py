@@ -54,7 +54,7 @@ SOUGHT = {
     "bench/docs/estimators/ipws": "self-normalized importance sampling, weighted "
     "importance sampling",
     "bench/docs/estimators/dm": "direct method, regression, reward model",
-    "bench/docs/estimators/dr": "doubly robust, augmented inverse propensity weighting, AIPW",
+    "bench/docs/estimators/dr": "doubly robust, augmented inverse propensity weighting",
 }
 """What readers search for in words of their own, by the page that answers."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import re
 import shlex
 import sys
@@ -177,9 +178,15 @@ def page(facts: Facts, columns: int) -> str:
                 f"data      {facts['data']}", columns, subsequent_indent=" " * 10
             )
     if facts["requires"]:
-        lines.append(f"requires  {', '.join(dict.fromkeys(facts['requires']))}")
-        missing = [module for module in facts["requires"] if not is_installed(module)]
-        lines += sorted({f"          missing: {pip_line(module)}" for module in missing})
+        missing = {pip_line(one) for one in facts["requires"] if not is_installed(one)}
+        for text in (
+            f"requires  {', '.join(dict.fromkeys(facts['requires']))}",
+            *(f"          missing: {line}" for line in sorted(missing)),
+        ):
+            lines += textwrap.wrap(
+                text, columns, subsequent_indent=" " * 10, break_on_hyphens=False
+            )
+    # Not wrapped: a path is copied.
     lines.append(f"source    {facts['source']}")
     if "example" in facts:
         lines += ["", facts["example"].replace(" --env", " \\\n    --env")]
@@ -253,7 +260,49 @@ def _reflowed(docstring: str, columns: int) -> list[str]:
             break_on_hyphens=False,
         )
 
-    return _ITEM.sub(wrapped, docstring.replace("`", "")).splitlines()
+    tables = re.compile(r"^ *==.*(?:\n.*\S.*)*", re.MULTILINE)
+    text = tables.sub(lambda table: _table(table[0], columns), docstring)
+    return _ITEM.sub(wrapped, text.replace("`", "")).splitlines()
+
+
+def _table(text: str, columns: int) -> str:
+    """Draw a table of a docstring again, its widest column wrapped.
+
+    >>> print(_table("====  ====\\n`id`  reads the log, writes\\n      none\\n====  ====", 24))
+    ==  ====================
+    id  reads the log,
+        writes none
+    ==  ====================
+    """
+    ruler = text.partition("\n")[0]
+    starts = [place.start() for place in re.finditer(r"=+", ruler)]
+    rows: list[list[str]] = []
+    for line in text.splitlines():
+        pairs = zip(starts, [*starts[1:], None], strict=True)
+        cells = [line[start:end].strip().replace("`", "") for start, end in pairs]
+        if cells[0]:
+            rows.append(cells)
+        else:
+            rows[-1] = [
+                f"{before} {cell}".strip() for before, cell in zip(rows[-1], cells, strict=True)
+            ]
+    rulers = {number for number, row in enumerate(rows) if set(row[0]) == {"="}}
+    filled = [row for number, row in enumerate(rows) if number not in rulers]
+    widths = [max(map(len, column)) for column in zip(*filled, strict=True)]
+    widest = widths.index(max(widths))
+    over = starts[0] + sum(widths) + 2 * (len(widths) - 1) - columns
+    widths[widest] = max(widths[widest] - max(over, 0), 20)
+    drawn = []
+    for number, row in enumerate(rows):
+        if number in rulers:
+            drawn.append("  ".join("=" * width for width in widths))
+            continue
+        cells = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+        drawn += [
+            "  ".join(map(str.ljust, parts, widths))
+            for parts in itertools.zip_longest(*cells, fillvalue="")
+        ]
+    return "\n".join(" " * starts[0] + line.rstrip() for line in drawn)
 
 
 # List what is installed: environments, estimators and suites, also broken or ambiguous ones.

@@ -138,8 +138,8 @@ def _question(
         parts.append(" to ".join(one.partition("T")[0] for one in log.time_span))
     names = " and ".join(filter(None, (", ".join(policies[:-1]), policies[-1])))
     text = (
-        f"What would {names} have earned, in {reward} a row? The policy that was logged earned "
-        f"{figure(average)} ({', '.join(parts)})."
+        f"What would {names} have earned? Expected {reward} per decision; the policy that was "
+        f"logged earned {figure(average)} ({', '.join(parts)})."
     )
     return f"<p>{escape(text)}</p>"
 
@@ -203,7 +203,7 @@ def _values(
     )
     reward = "reward" if log.spec is None else log.spec.reward
     known = [name for name in policies if any(line["policy"] == name for line in lines)]
-    axis = f"expected {reward} a row"
+    axis = f"expected {reward} per decision"
     chart = results.interval_chart("estimator", "value", axis, average, known)
     height = _LINE * len(lines) + 40 + 40 * (len(known) > 1)
     return [PageChart("values", "Values", words, chart, lines, height)]

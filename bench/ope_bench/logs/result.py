@@ -471,7 +471,7 @@ def plot_values(lines: Sequence[dict[str, Any]], logging_average: float, title: 
     from ope_bench.report.chart_parts import offline_chart
 
     policies = list(dict.fromkeys(line["policy"] for line in lines))
-    axis = "expected reward a row"
+    axis = "expected reward per decision"
     chart = interval_chart("estimator", "value", axis, logging_average, policies, lines)
     return offline_chart(chart.properties(title=title, width=480).to_dict())
 
@@ -515,7 +515,8 @@ def interval_chart(
 
     table = named_table() if data is None else alt.InlineData(values=data)
     y = alt.Y(f"{name}:N", sort=None, title=None, axis=alt.Axis(labelLimit=180))
-    x = alt.X(f"{value}:Q", title=title, scale=alt.Scale(zero=False))
+    few = alt.Axis(tickCount=8)
+    x = alt.X(f"{value}:Q", title=title, axis=few, scale=alt.Scale(zero=False))
     blue, _, _, orange, *_ = colors()
     color: Any = alt.condition("datum.chosen", alt.value(orange), alt.value(blue))
     shown = tooltip(f"{name}:N {value}:Q low:Q high:Q")
@@ -527,7 +528,7 @@ def interval_chart(
         encoding["yOffset"] = alt.YOffset("policy:N", sort=list(policies))
         encoding["tooltip"] = tooltip(f"policy:N {name}:N {value}:Q low:Q high:Q")
     base = alt.Chart(table).encode(**encoding)
-    bars = base.mark_rule().encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    bars = base.mark_rule().encode(x=alt.X("low:Q", title=title, axis=few), x2="high:Q")
     points = base.mark_point(filled=True, opacity=1).encode(x=x)
     line = alt.Chart(alt.InlineData(values=[{value: at}]))
     dashed = line.mark_rule(strokeDash=[4, 3], color="#888").encode(x=x)

@@ -353,7 +353,7 @@ def _map(base: Any, rows: str, field: str, title: str, tips: list[Any], *, named
         text="words:N",
         color=alt.condition(f"datum.{field} > 0.6", alt.value("white"), alt.value("#222")),
         # Cells without failures have no text.
-        opacity=alt.condition(f"datum.{field} > 0", alt.value(1), alt.value(0.35)),
+        opacity=alt.condition(f"datum.{field} > 0", alt.value(1), alt.value(0.7)),
     )
     return (cells + words).properties(title=alt.Title(title, anchor="start", frame="group"))
 

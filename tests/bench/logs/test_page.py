@@ -171,7 +171,7 @@ def test_several_policies_share_one_axis_and_one_without_values_is_absent():
     result = estimate(log, ["ipw", "ipws"])
     text = log_page(log, result, script=lambda: "")
     assert text.count('data-chart="values"') == 1
-    assert "What would new, old and done have earned, in r a row?" in text
+    assert "What would new, old and done have earned? Expected r per decision;" in text
     data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
     assert {line["policy"] for line in data["values"]["lines"]} == {"new", "old"}
     layers = result.plot().to_dict()["layer"]
