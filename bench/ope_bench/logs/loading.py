@@ -17,7 +17,6 @@ from ope_bench.base.errors import UsageError
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.data import Column as SchemaColumn
 from ope_bench.contracts.data import Schema
-from ope_bench.logs.asked_policy import LONGEST
 from ope_bench.logs.log_data import (
     ESTIMATED,
     LEVELS_SEEN,
@@ -27,6 +26,7 @@ from ope_bench.logs.log_data import (
     LogSpec,
     most_levels,
 )
+from ope_bench.logs.policy_code import LONGEST
 from ope_bench.logs.source import load_table, numbers_of, path_of, probabilities_of
 from ope_bench.logs.targets import (
     ActionCodes,

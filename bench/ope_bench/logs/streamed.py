@@ -22,12 +22,12 @@ from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.streaming import GROUP, LogFacts, StreamedSums, Streaming, Units
 from ope_bench.contracts.view import nuisance_key
 from ope_bench.logs import estimation, problem
-from ope_bench.logs.asked_policy import load_policy
 from ope_bench.logs.checks import CONFOUNDING, findings_of
 from ope_bench.logs.loading import context_names, holds_names, load_log
 from ope_bench.logs.log import Log
 from ope_bench.logs.log_data import ESTIMATED, LogData, LogSpec
 from ope_bench.logs.log_file import read_log_file
+from ope_bench.logs.policy_code import load_policy
 from ope_bench.logs.recommendation import few_rewards, recommendation_for
 from ope_bench.logs.result import Difference, Estimates, TargetEstimates
 from ope_bench.logs.targets import TargetPolicy

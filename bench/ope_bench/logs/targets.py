@@ -14,7 +14,7 @@ from scipy import sparse
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.policies import DiscretePolicy
-from ope_bench.logs.asked_policy import (
+from ope_bench.logs.policy_code import (
     DIGITS,
     ROUNDING,
     policy_of_file,

@@ -39,7 +39,7 @@ _FOLDER_NAME = re.compile(r"\w[\w-]*(/\w[\w-]*)*")
 _IMPORTERS = ("import_module", "__import__")
 _COMPUTING = (
     "ope_bench.contracts",
-    "ope_bench.logs.asked_policy",
+    "ope_bench.logs.policy_code",
     "ope_bench.logs.loading",
     "ope_bench.logs.log_data",
     "ope_bench.logs.log_file",

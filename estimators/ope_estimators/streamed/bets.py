@@ -71,7 +71,7 @@ def nodes(average: float, distance: float) -> FloatArray:
 
 
 def end_of(wealth: FloatArray, distance: float, threshold: float) -> tuple[float, bool]:
-    """Return the distance at which the wealth is that of the threshold, and if it is certain.
+    """Return where log wealth crosses the threshold, and whether the crossing is bracketed.
 
     Parameters
     ----------

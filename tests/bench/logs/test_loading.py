@@ -116,7 +116,7 @@ def test_a_function_of_contexts_is_asked_with_the_columns_as_they_were():
 
 
 def test_a_policy_over_too_many_pairs_is_refused_before_it_is_asked(monkeypatch):
-    monkeypatch.setattr("ope_bench.logs.asked_policy.MOST_PROBABILITIES", 11)
+    monkeypatch.setattr("ope_bench.logs.policy_code.MOST_PROBABILITIES", 11)
     with pytest.raises(UsageError, match=r"4 rows times 3 actions are 12 probabilities.*`table:`"):
         log(target=TargetPolicy(predict=lambda context: 1 / 0))
 

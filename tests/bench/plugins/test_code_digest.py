@@ -178,7 +178,7 @@ BENCH = ROOT / "bench" / "ope_bench"
 HARNESS = [path for name in ("contracts", "trials") for path in (BENCH / name).glob("*.py")]
 # The rest of logs runs trials, judges and shows.
 LOGS = (
-    *("asked_policy", "loading", "log_data", "log_file"),
+    *("policy_code", "loading", "log_data", "log_file"),
     *("policies", "source", "targets"),
 )
 HARNESS += [BENCH / "logs" / f"{name}.py" for name in LOGS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ope_bench import DiscretePolicy, Estimate, FloatArray, IntArray, LinearScore, View
-from ope_estimators.actions.hidden_cause import BoundsUnderHiddenCause, Residuals, sharp_mean
+from ope_estimators.actions.confounding import MarginalSensitivityBounds, Residuals, sharp_mean
 from ope_estimators.learning.learners import GIVEN
 from ope_estimators.nuisance.reward import expectation
 from ope_estimators.nuisance.reward_based import ActionRewardBased
@@ -11,7 +11,7 @@ from ope_estimators.nuisance.reward_based import ActionRewardBased
 __all__ = ["DM"]
 
 
-class DM(BoundsUnderHiddenCause, ActionRewardBased):
+class DM(MarginalSensitivityBounds, ActionRewardBased):
     """A reward model averaged over the target policy's actions in the logged contexts.
 
         V̂ = (1/n) sum_i sum_a π1(a|x_i) q̂(x_i, a)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ope_bench import Diagnostic, Estimate, FloatArray, LinearScore, View
-from ope_estimators.actions.hidden_cause import (
-    BoundsUnderHiddenCause,
+from ope_estimators.actions.confounding import (
     HajekBounds,
+    MarginalSensitivityBounds,
     percentile_ends,
 )
 from ope_estimators.actions.weighting.intervals import WeightIntervals
@@ -17,7 +17,7 @@ from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 __all__ = ["IPWS"]
 
 
-class IPWS(BoundsUnderHiddenCause, WeightIntervals, ClippedWeights):
+class IPWS(MarginalSensitivityBounds, WeightIntervals, ClippedWeights):
     """Logged rewards averaged with weights that sum to one.
 
         V̂ = sum_i w_i r_i / sum_i w_i,   w_i = π1(a_i|x_i) / π0(a_i|x_i)

@@ -31,7 +31,7 @@ __all__ = [
 
 
 def clipped(weights: FloatArray, limit: float | None) -> tuple[FloatArray, dict[str, Diagnostic]]:
-    """Weights no larger than ``limit``, None leaving them alone, and what it did.
+    """Clip weights at ``limit``, None for no limit; also return diagnostics.
 
     The diagnostics are the mean weight (one in expectation, were it not for missing support) and,
     with a limit, the share of rows that it touched.

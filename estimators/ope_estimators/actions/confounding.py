@@ -27,8 +27,8 @@ from ope_bench import (
 )
 
 __all__ = [
-    "BoundsUnderHiddenCause",
     "HajekBounds",
+    "MarginalSensitivityBounds",
     "Residuals",
     "percentile_ends",
     "sharp_mean",
@@ -52,7 +52,7 @@ class Bounds(Protocol):
         """Return the least (0) or the largest (1) value by strength Λ."""
 
 
-class BoundsUnderHiddenCause(LinearEstimator):
+class MarginalSensitivityBounds(LinearEstimator):
     """Mixin before an estimator that knows how wrong a hidden cause can make it.
 
     Parameters

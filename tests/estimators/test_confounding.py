@@ -16,8 +16,8 @@ from ope_bench.cli.app import invoke
 from ope_bench.execution.executors import InProcessExecutor
 from ope_bench.logs.estimation import STRENGTHS
 from ope_environments.damaged.environment import Damaged
-from ope_estimators.actions import hidden_cause
-from ope_estimators.actions.hidden_cause import HajekBounds, Residuals, flip, sharp_mean
+from ope_estimators.actions import confounding
+from ope_estimators.actions.confounding import HajekBounds, Residuals, flip, sharp_mean
 from support.golden_log import ACTION, CONTEXT, LOGGING, REWARD, TARGET
 from support.small_logs import discrete, log_of, log_of_columns, write_small
 
@@ -184,7 +184,7 @@ def test_bounds_of_many_rows_take_the_extremes_of_the_log(monkeypatch):
         assert (weight @ reward) / weight.sum() == pytest.approx(bounds(strength, end))
     log = log_of(discrete(1500))
     own = estimate(log, "ipws", sensitivity=True)["ipws"].sensitivity["bounds"]
-    monkeypatch.setattr(hidden_cause, "MOST_ROWS", 1000)
+    monkeypatch.setattr(confounding, "MOST_ROWS", 1000)
     shared = estimate(log, "ipws", sensitivity=True)["ipws"].sensitivity["bounds"]
     for one, other in zip(own, shared, strict=True):
         width = one["low"] - one["low_with_error"], one["high_with_error"] - one["high"]
