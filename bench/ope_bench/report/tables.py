@@ -375,7 +375,10 @@ def render_latex(table: TextTable) -> str:
             return rf"\texttt{{{text}}}"
         return rf"\textbf{{{text}}}" if one.style == "best" else text
 
-    notes = [note[0].upper() + note[1:] for note in table.notes]
+    # A mark that no cell has, such as that of a rank where ranks are not shown, needs no words.
+    texts = "".join(one.text for row in table.rows for one in row)
+    explained = (one for one in table.notes if not re.match(r"\W ", one) or one[0] in texts)
+    notes = [note[0].upper() + note[1:] for note in explained]
     apart = [one for one in notes if len(one.split()) > _LONGEST_NOTE or "seed" in one.split()]
     sentences = [table.title.replace(" | ", ", "), *(one for one in notes if one not in apart)]
     sizes = (

@@ -119,6 +119,13 @@ def test_latex_tables_have_a_caption_and_a_label():
     assert text.startswith("% needs \\usepackage{booktabs}\n")
 
 
+@pytest.mark.parametrize(("text", "explained"), [("2?", True), ("2", False)])
+def test_latex_captions_explain_only_marks_that_a_cell_has(text, explained):
+    heads = (TableColumn(key="rank", title="#"),)
+    made = TextTable(columns=heads, rows=((Entry(text, None),),), notes=("? nor do these",))
+    assert ("nor do these" in render_latex(made)) is explained
+
+
 @pytest.mark.parametrize(
     ("given", "written"),
     [
@@ -156,7 +163,8 @@ def test_latex_writes_a_range_with_a_dash(text, written):
 def test_latex_captions_are_short():
     made = "interval: 95 %, bootstrap, seed 7"
     notes = ("~ few", made, " ".join(["long"] * 40))
-    text = render_latex(replace(wide(2), notes=notes))
+    marked = (Entry("1~", None), Entry("2", None))
+    text = render_latex(replace(wide(2), notes=notes, rows=(marked,)))
     (caption,) = [line for line in text.splitlines() if line.startswith(r"  \caption")]
     assert "$\\sim$ few" in caption
     assert "seed" not in caption
