@@ -60,15 +60,18 @@ SOUGHT = {
 
 
 def sought(page: str) -> list[str]:
-    """Return the words for which a page is the answer: of an estimator, its other names too.
+    """Return the words for which a page is the answer: of an estimator, its names too.
 
     >>> sought("bench/docs/estimators/dr-os")
-    ['dros', 'DoublyRobustWithShrinkage']
+    ['dr-os', 'dros', 'DoublyRobustWithShrinkage']
     """
     words = SOUGHT.get(page, "")
     folder, _, name = page.rpartition("/")
-    names = registry().aliases_of(name) if folder == f"bench/docs/{FOLDERS['estimator']}" else []
-    return [*(words.split(", ") if words else ()), *names]
+    found = words.split(", ") if words else []
+    if folder == f"bench/docs/{FOLDERS['estimator']}" and name != "index":
+        # Its id too: it is part of names of others, as ipw is of snipw.
+        found += [name, *registry().aliases_of(name)]
+    return found
 
 
 NUMBER = re.compile(

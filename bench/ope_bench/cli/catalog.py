@@ -297,10 +297,10 @@ def _table(text: str, columns: int) -> str:
         if number in rulers:
             drawn.append("  ".join("=" * width for width in widths))
             continue
-        cells = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+        wrapped = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
         drawn += [
             "  ".join(map(str.ljust, parts, widths))
-            for parts in itertools.zip_longest(*cells, fillvalue="")
+            for parts in itertools.zip_longest(*wrapped, fillvalue="")
         ]
     return "\n".join(" " * starts[0] + line.rstrip() for line in drawn)
 
