@@ -15,7 +15,7 @@ from judging.claims.claim import COMPARISONS, Claim, Page, read_page
 from judging.claims.line import Line, marks
 from judging.pages.forest import COLORS, forest
 from judging.pages.page import WORDS, abstract, page_texts
-from judging.trials.rows import Method, Trials
+from judging.trials.rows import Estimator, Trials
 
 from ope_bench.suites.manifest import plan
 from ope_bench.suites.suite import find_suite
@@ -41,7 +41,7 @@ def write(folder: Path, forms: str, **claim: Any) -> Page:
             "environment": "saito-toy",
             "environment_params": json.dumps({"n_samples": size}),
             "estimator": estimator,
-            "params": Method.of(estimator, "").params,
+            "params": Estimator.of(estimator, "").params,
             "replicate": k,
             "status": "ok",
             "estimate": 1.0 + scale * float(noise[place, k]),
@@ -63,7 +63,7 @@ def write(folder: Path, forms: str, **claim: Any) -> Page:
         "heading": "# H",
         "opening": "O",
         "trials": {"t": {"folder": "suite", "axis": "n_samples"}},
-        "methods": {"EIPW": "eipw", "IPW": {"ipw": {}}},
+        "estimators": {"EIPW": "eipw", "IPW": {"ipw": {}}},
         "claims": [one],
         "beside": ["t"],
     }
@@ -74,7 +74,7 @@ def write(folder: Path, forms: str, **claim: Any) -> Page:
     return read_page("p", folder)
 
 
-def test_a_comparison_is_made_of_every_method_with_every_other_in_every_setting(
+def test_a_comparison_is_made_of_every_estimator_with_every_other_in_every_setting(
     tmp_path: Path,
 ) -> None:
     page = write(tmp_path, "{a: [{errs less: [EIPW, IPW], than: [IPW, EIPW]}]}")
@@ -105,7 +105,7 @@ def test_what_a_file_names_that_there_is_not_stops_it(tmp_path: Path) -> None:
         write(tmp_path, "{a: [{errs less: EIPWS, than: IPW}]}")
 
 
-def test_the_best_of_the_others_is_never_the_method_itself(tmp_path: Path) -> None:
+def test_the_best_of_the_others_is_never_the_estimator_itself(tmp_path: Path) -> None:
     page = write(tmp_path, "{a: [{never far: EIPW, than: [EIPW, IPW], limit: 2.0}]}")
     assert [line.number.rpartition(", ")[2] for line in page.claims[0].forms["a"]] == ["IPW"] * 2
 
@@ -123,7 +123,7 @@ def test_variances_are_compared_with_their_bound_by_roots(tmp_path: Path) -> Non
 def test_widths_of_intervals_are_compared_as_errors_are(tmp_path: Path) -> None:
     write(tmp_path, "{a: []}")
     trials = Trials(tmp_path / "suite", "n_samples", "width")
-    assert trials.errors(Method.of("eipw", "EIPW"), 10) == pytest.approx(0.3)
+    assert trials.errors(Estimator.of("eipw", "EIPW"), 10) == pytest.approx(0.3)
 
 
 def test_errors_against_the_target_sample_are_judged_beside(tmp_path: Path) -> None:
@@ -215,14 +215,14 @@ def test_every_comparison_is_used_by_a_committed_claim() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_methods_are_planned_by_a_suite_of_the_page(name: str) -> None:
+def test_estimators_are_planned_by_a_suite_of_the_page(name: str) -> None:
     document = told(name)
     planned = set()
     for folder in {one["folder"] for one in document["trials"].values()}:
         suite = find_suite(folder.replace("/", "-"))
         for cell in plan(suite).cells:
             spec = cell.estimator
-            planned.add(Method.of(spec.id, "", **spec.params))
-    for words in document["methods"].values():
+            planned.add(Estimator.of(spec.id, "", **spec.params))
+    for words in document["estimators"].values():
         ((estimator, params),) = words.items() if isinstance(words, dict) else [(words, {})]
-        assert Method.of(estimator, "", **params) in planned, words
+        assert Estimator.of(estimator, "", **params) in planned, words

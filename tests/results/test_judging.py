@@ -15,12 +15,12 @@ from judging.advice.fresh_worlds import MEASURES, shortlist_section, wrong_trust
 from judging.claims.errors import better, covers, fails, falls, never_far, performs_well, stays
 from judging.claims.limits import limit_of
 from judging.claims.line import Line, marks, together, verdict
-from judging.trials.rows import Method, Trials
+from judging.trials.rows import Estimator, Trials
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_environments.saito.toy import SaitoToy
 
-IPW, EIPW, LOGGING = (Method.of(name, name) for name in ("ipw", "eipw", "logging-average"))
+IPW, EIPW, LOGGING = (Estimator.of(name, name) for name in ("ipw", "eipw", "logging-average"))
 RNG = np.random.default_rng
 
 
@@ -82,22 +82,22 @@ def test_where_two_tests_contradict_each_other_nothing_is_said() -> None:
 
 def _trials(
     folder: Path,
-    errors: dict[Method, dict[int, FloatArray]],
+    errors: dict[Estimator, dict[int, FloatArray]],
     truths: FloatArray | None = None,
     axis: str = "n_samples",
     standard_error: float | None = None,
 ) -> Trials:
     """Trials of `saito-toy` with these errors, NaN where the trial failed."""
     rows = []
-    for method, by_setting in errors.items():
+    for estimator, by_setting in errors.items():
         for setting, values in by_setting.items():
             truth = np.ones(len(values)) if truths is None else truths
             rows += [
                 {
                     "environment": "saito-toy",
                     "environment_params": json.dumps({axis: setting}),
-                    "estimator": method.estimator,
-                    "params": method.params,
+                    "estimator": estimator.id,
+                    "params": estimator.params,
                     "replicate": k,
                     "status": "positivity" if math.isnan(error) else "ok",
                     "estimate": None if math.isnan(error) else float(truth[k] + error),
@@ -156,7 +156,7 @@ def test_equal_errors_are_evidence_against_an_improvement(tmp_path: Path) -> Non
     assert marks(better(trials, EIPW, IPW)) == ["−"]
 
 
-def test_a_method_that_mostly_fails_is_listed_and_not_compared(tmp_path: Path) -> None:
+def test_an_estimator_that_mostly_fails_is_listed_and_not_compared(tmp_path: Path) -> None:
     errors = RNG(0).normal(size=20)
     failing = np.where(np.arange(20) < 12, np.nan, 0.01 * errors)
     trials = _trials(tmp_path, {EIPW: {10: errors}, IPW: {10: failing}})

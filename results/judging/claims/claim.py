@@ -1,10 +1,11 @@
 """Claims as data: read from ``results/claims/*.yaml`` and judged by committed trials.
 
-A file is a page. Its ``trials`` name what is committed, its ``methods`` name estimators, and each
-of its ``claims`` has a statement, a source, and under ``forms`` the comparisons that bear on it.
+A file is a page. Its ``trials`` say what is committed, its ``estimators`` which are compared, and
+each of its ``claims`` has a statement, a source, and under ``forms`` the comparisons that bear on
+it.
 A comparison is a mapping whose first key is one of `COMPARISONS`:
 
-    errs less: [EIPW, EIPWS]     # methods
+    errs less: [EIPW, EIPWS]     # of `estimators`
     than: [IPW, DM]              # every one of the former with every one of these
     trials: actions              # of the page; default: the claim's
     at: [10, 100]                # settings; default: all
@@ -26,7 +27,7 @@ import yaml
 from judging.claims import errors
 from judging.claims.limits import limit_lines
 from judging.claims.line import Line
-from judging.trials.rows import Method, Trials
+from judging.trials.rows import Estimator, Trials
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,12 @@ class Page:
 class _Comparison:
     """One entry below a form: what is compared, and where."""
 
-    of: Sequence[Method]
-    than: Sequence[Method]
+    of: Sequence[Estimator]
+    than: Sequence[Estimator]
     settings: Sequence[Any]
     words: Mapping[str, Any]
 
-    def pairs(self) -> Iterator[tuple[Method, ...]]:
+    def pairs(self) -> Iterator[tuple[Estimator, ...]]:
         return itertools.product(self.of, self.than) if self.than else itertools.product(self.of)
 
 
@@ -97,25 +98,25 @@ Rule = Callable[[Trials, _Comparison], Iterable[Line]]
 
 
 def _in_each_setting(rule: Callable[..., Line], **options: Any) -> Rule:
-    """A rule of one method, and of the one beside it if there is one, at one setting."""
+    """A rule of one estimator, and of the one beside it if there is one, at one setting."""
     return lambda trials, one: (
-        rule(trials, *methods, setting, **options)
-        for methods in one.pairs()
+        rule(trials, *estimators, setting, **options)
+        for estimators in one.pairs()
         for setting in one.settings
     )
 
 
 def _of_each(rule: Callable[..., Iterable[Line]], *options: Any) -> Rule:
-    """A rule of one method that finds its settings by itself."""
+    """A rule of one estimator that finds its settings by itself."""
     return lambda trials, one: itertools.chain.from_iterable(
-        rule(trials, method, *options) for method in one.of
+        rule(trials, estimator, *options) for estimator in one.of
     )
 
 
 def _along(rule: Callable[..., Line], **options: Any) -> Rule:
-    """A rule of one method, or of one and the one beside it, over all settings."""
+    """A rule of one estimator, or of one and the one beside it, over all settings."""
     return lambda trials, one: (
-        rule(trials, *methods, settings=one.settings, **options) for methods in one.pairs()
+        rule(trials, *estimators, settings=one.settings, **options) for estimators in one.pairs()
     )
 
 
@@ -125,16 +126,16 @@ def _better(trials: Trials, one: _Comparison) -> Iterator[Line]:
 
 
 def _never_far(trials: Trials, one: _Comparison) -> Iterator[Line]:
-    for method, setting in itertools.product(one.of, one.settings):
-        rivals = [rival for rival in one.than if rival != method]
-        yield errors.never_far(trials, method, rivals, setting, one.words["limit"])
+    for estimator, setting in itertools.product(one.of, one.settings):
+        rivals = [rival for rival in one.than if rival != estimator]
+        yield errors.never_far(trials, estimator, rivals, setting, one.words["limit"])
 
 
 def _fails_from(trials: Trials, one: _Comparison) -> Iterator[Line]:
-    """Whether methods fail nearly always from a setting on, and before it do not."""
-    for method, setting in itertools.product(one.of, one.settings):
+    """Whether estimators fail nearly always from a setting on, and before it do not."""
+    for estimator, setting in itertools.product(one.of, one.settings):
         from_there = setting >= one.words["from"]
-        yield errors.fails(trials, method, setting, limit=one.words["limit"], above=from_there)
+        yield errors.fails(trials, estimator, setting, limit=one.words["limit"], above=from_there)
 
 
 COMPARISONS: Mapping[str, Rule] = {
@@ -173,18 +174,18 @@ class _File:
         """Judge one claim."""
         own = dict(told)
         self._used: dict[str, None] = {}
-        methods = {**self.told["methods"], **own.pop("methods", {})}
+        estimators = {**self.told["estimators"], **own.pop("estimators", {})}
         given = {"trials": own.pop("trials", None), "outside": own.pop("outside", [])}
         forms = {
-            form: self._lines(entries, methods, given)
+            form: self._lines(entries, estimators, given)
             for form, entries in own.pop("forms").items()
         }
-        aside = self._lines(own.pop("aside", []), methods, given)
+        aside = self._lines(own.pop("aside", []), estimators, given)
         without = tuple(own.pop("without", ())) or None
         return Claim(forms=forms, aside=aside, data=tuple(self._used), without=without, **own)
 
     def _lines(
-        self, entries: Iterable[Any], methods: Mapping[str, Any], given: Mapping[str, Any]
+        self, entries: Iterable[Any], estimators: Mapping[str, Any], given: Mapping[str, Any]
     ) -> list[Line]:
         lines: list[Line] = []
         for entry in _flat(entries):
@@ -197,7 +198,7 @@ class _File:
             if kind not in COMPARISONS:
                 msg = f"{self.path}: no comparison {kind!r}; there are {', '.join(COMPARISONS)}"
                 raise LookupError(msg)
-            of, than = (self._methods(methods, words.get(key, [])) for key in (kind, "than"))
+            of, than = (self._estimators(estimators, words.get(key, [])) for key in (kind, "than"))
             outside = words["outside"]
             for label, one in self._trials_of(words["trials"]):
                 comparison = _Comparison(of, than, words.get("at") or one.settings, words)
@@ -209,16 +210,16 @@ class _File:
                     lines.append(replace(line, where=label or line.where, inside=inside))
         return lines
 
-    def _methods(self, named: Mapping[str, Any], names: Any) -> list[Method]:
-        methods = []
+    def _estimators(self, named: Mapping[str, Any], names: Any) -> list[Estimator]:
+        estimators = []
         for name in _flat([names]):
             if name not in named:
-                msg = f"{self.path}: no method {name!r} among its methods"
+                msg = f"{self.path}: no estimator {name!r} among its estimators"
                 raise LookupError(msg)
             told = named[name]
             ((estimator, params),) = told.items() if isinstance(told, dict) else [(told, {})]
-            methods.append(Method.of(estimator, name, **params))
-        return methods
+            estimators.append(Estimator.of(estimator, name, **params))
+        return estimators
 
     def _trials_of(self, names: Any) -> list[tuple[str | None, Trials]]:
         """Trials by their names, with what their column is called if not by their settings."""
@@ -255,7 +256,7 @@ def read_page(name: str, results: Path) -> Page:
 
     Raises
     ------
-    LookupError : a comparison, a method, a setting or trials that there are not.
+    LookupError : a comparison, an estimator, a setting or trials that there are not.
     """
     path = results / "claims" / f"{name}.yaml"
     file = _File(path, results, "expected")

@@ -1,4 +1,4 @@
-"""Statistics of lines of evidence: two methods on the same data sets, and slopes along a sweep."""
+"""Statistics of lines of evidence: two estimators on the same data sets, slopes of a sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of evidence by the errors of methods: against others', bounds, bare answers; slopes."""
+"""Lines of evidence by the errors of estimators: against others', bounds, bare answers; slopes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from judging.claims.comparisons import Paired, paired, rmse_slope, typical, typical_slope
 from judging.claims.line import LEVEL, Line, figure
-from judging.trials.rows import Method, Trials
+from judging.trials.rows import Estimator, Trials
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import wilson
 from ope_bench.statistics.error_distribution import heavy_tailed
@@ -30,22 +30,24 @@ WELL = 0.5
 """Performing well is an RMSE of at most this share of the yardsticks'."""
 
 MOSTLY = 0.5
-"""A method that fails on more than this share of the data sets is listed, not compared."""
+"""An estimator that fails on more than this share of the data sets is listed, not compared."""
 
 
 FAILS = 0.05
-"""A method that fails on less than this share of the data sets is said to answer."""
+"""An estimator that fails on less than this share of the data sets is said to answer."""
 
 NOT_RUN = "not run yet"
 """Figure of a line whose trials `run --keep` has still to run; it counts as undecided."""
 
 
-def better(trials: Trials, one: Method, other: Method, settings: Iterable[Any] = ()) -> list[Line]:
+def better(
+    trials: Trials, one: Estimator, other: Estimator, settings: Iterable[Any] = ()
+) -> list[Line]:
     """Whether ``one`` errs less than ``other``, at each setting, on the data sets both answer.
 
     The figure is the ratio of RMSEs with the interval of the studentized swap test. With fewer
     than 100 data sets and heavy tails on either side, no test of mean squares holds, and signed
-    ranks of absolute errors decide instead. Where one test decides for one method and the other
+    ranks of absolute errors decide instead. Where one test decides for one estimator and the other
     test for the other, nothing is said. Settings in which one of them cannot answer have no line.
     """
     lines, what = [], f"{one.name} / {other.name}"
@@ -57,13 +59,13 @@ def better(trials: Trials, one: Method, other: Method, settings: Iterable[Any] =
     return lines
 
 
-def _compared(trials: Trials, one: Method, other: Method, setting: Any) -> Line:
+def _compared(trials: Trials, one: Estimator, other: Estimator, setting: Any) -> Line:
     a, b = trials.errors(one, setting), trials.errors(other, setting)
     what, where = f"{one.name} / {other.name}", axis_of(trials, setting)
-    for method, errors in ((one, a), (other, b)):
+    for estimator, errors in ((one, a), (other, b)):
         share = float(np.isnan(errors).mean())
         if share > MOSTLY:
-            return Line(what, where, f"{method.name} fails: {share:.0%}", counted=False)
+            return Line(what, where, f"{estimator.name} fails: {share:.0%}", counted=False)
     both = np.isfinite(a) & np.isfinite(b)
     line = ratio(what, where, a[both], b[both])
     of = "" if both.all() else f" ({both.sum()} data sets)"
@@ -91,7 +93,7 @@ def ratio(what: str, where: str, one: FloatArray, other: FloatArray) -> Line:
 
 
 def never_far(
-    trials: Trials, one: Method, rivals: Sequence[Method], setting: Any, limit: float
+    trials: Trials, one: Estimator, rivals: Sequence[Estimator], setting: Any, limit: float
 ) -> Line:
     """Whether ``one`` errs at most ``limit`` times as much as the best rival, in hindsight."""
     what, where = f"{one.name} / best of the others", axis_of(trials, setting)
@@ -111,8 +113,8 @@ def never_far(
     return Line(what, where, number, decided=_beyond(low, high, limit, above=False))
 
 
-def performs_well(trials: Trials, method: Method, logging: Method, setting: Any) -> Line:
-    """Whether a method errs at most half as much as answers that know nothing of the target.
+def performs_well(trials: Trials, estimator: Estimator, logging: Estimator, setting: Any) -> Line:
+    """Whether an estimator errs at most half as much as answers that know nothing of the target.
 
     Two yardsticks, and the harder one counts: the best constant answer, known in hindsight, whose
     error is the spread of the truth over data sets; and the logging average. Where all data sets
@@ -120,9 +122,9 @@ def performs_well(trials: Trials, method: Method, logging: Method, setting: Any)
     answer zero takes the constant's part, and an estimator that errs more than half as much is
     against it.
     """
-    if not trials.complete(method, logging, setting=setting):
-        return Line(f"RMSE of {method.name}", axis_of(trials, setting), NOT_RUN)
-    errors, truths = trials.errors(method, setting), trials.truths(setting)
+    if not trials.complete(estimator, logging, setting=setting):
+        return Line(f"RMSE of {estimator.name}", axis_of(trials, setting), NOT_RUN)
+    errors, truths = trials.errors(estimator, setting), trials.truths(setting)
     pool = trials.pooled_truths(setting)
     constant = bool(np.ptp(pool) <= 1e-9 * max(1e-300, np.abs(pool).max()))
     yardsticks = {"the logging average": trials.errors(logging, setting)}
@@ -145,39 +147,39 @@ def performs_well(trials: Trials, method: Method, logging: Method, setting: Any)
     elif all(judged) and not constant:
         decided = True
     number = f"{figure(value, low, high)} of {name}"
-    return Line(f"RMSE of {method.name}", axis_of(trials, setting), number, decided=decided)
+    return Line(f"RMSE of {estimator.name}", axis_of(trials, setting), number, decided=decided)
 
 
-def less_spread(trials: Trials, one: Method, other: Method, setting: Any) -> Line:
+def less_spread(trials: Trials, one: Estimator, other: Estimator, setting: Any) -> Line:
     """Whether the errors of ``one`` vary less than those of ``other``: `ratio` less the means."""
     a, b = trials.errors(one, setting), trials.errors(other, setting)
     what = f"sd of {one.name} / sd of {other.name}"
     return ratio(what, axis_of(trials, setting), a - a.mean(), b - b.mean())
 
 
-def bias(trials: Trials, method: Method, setting: Any) -> Line:
-    """Whether a method is right on average.
+def bias(trials: Trials, estimator: Estimator, setting: Any) -> Line:
+    """Whether an estimator is right on average.
 
     Not excluding a bias is no proof of none, so a wide interval cannot speak for the claim: it
     has to lie within a tenth of the root mean square of the truth.
     """
     from scipy.special import stdtrit
 
-    errors = trials.errors(method, setting)
+    errors = trials.errors(estimator, setting)
     n, mean = len(errors), float(errors.mean())
     reach = float(stdtrit(n - 1, 1 - LEVEL / 2)) * float(errors.std(ddof=1)) / math.sqrt(n)
     tenth = 0.1 * math.sqrt(float(np.square(trials.truths(setting)).mean()))
     small = abs(mean) + reach < tenth
     decided = False if abs(mean) > reach and not small else True if small else None
     number = figure(mean, mean - reach, mean + reach)
-    return Line(f"bias of {method.name}", axis_of(trials, setting), number, decided=decided)
+    return Line(f"bias of {estimator.name}", axis_of(trials, setting), number, decided=decided)
 
 
-def covers(trials: Trials, method: Method, setting: Any) -> Line:
-    """Whether a method's 95 % intervals hold the truth as often as they say, where offered."""
-    ends = trials.ends(method, setting)
+def covers(trials: Trials, estimator: Estimator, setting: Any) -> Line:
+    """Whether an estimator's 95 % intervals hold the truth as often as they say, where offered."""
+    ends = trials.ends(estimator, setting)
     offered = ends[np.isfinite(ends).all(axis=1)]
-    where, what = axis_of(trials, setting), f"intervals of {method.name} that hold the truth"
+    where, what = axis_of(trials, setting), f"intervals of {estimator.name} that hold the truth"
     if not len(offered):
         return Line(what, where, "none offered", counted=False)
     count = int(((offered[:, 0] <= 0) & (offered[:, 1] >= 0)).sum())
@@ -186,11 +188,16 @@ def covers(trials: Trials, method: Method, setting: Any) -> Line:
 
 
 def fails(
-    trials: Trials, method: Method, setting: Any, *, limit: float = FAILS, above: bool = False
+    trials: Trials,
+    estimator: Estimator,
+    setting: Any,
+    *,
+    limit: float = FAILS,
+    above: bool = False,
 ) -> Line:
-    """Whether a method fails on less than a share of the data sets or, ``above``, on more."""
-    missing = np.isnan(trials.errors(method, setting))
-    what, where = f"{method.name} fails", axis_of(trials, setting)
+    """Whether an estimator fails on less than a share of the data sets or, ``above``, on more."""
+    missing = np.isnan(trials.errors(estimator, setting))
+    what, where = f"{estimator.name} fails", axis_of(trials, setting)
     return _share(what, where, int(missing.sum()), len(missing), limit, above=above)
 
 
@@ -212,15 +219,15 @@ def _beyond(low: float | None, high: float | None, limit: float, *, above: bool)
 
 
 def falls(
-    trials: Trials, *methods: Method, settings: Sequence[Any] = (), upwards: bool = False
+    trials: Trials, *estimators: Estimator, settings: Sequence[Any] = (), upwards: bool = False
 ) -> Line:
-    """Whether an RMSE falls along the axis or, ``upwards``, grows; of two methods, their ratio.
+    """Whether an RMSE falls along the axis or, ``upwards``, grows; of two estimators, their ratio.
 
     A slope that is shown to lie within the margin, or on the other side, is against it.
     """
     chosen = list(settings) or trials.settings
     axis = np.array(chosen, dtype=np.float64)
-    errors = [_errors(trials, method, chosen) for method in methods]
+    errors = [_errors(trials, estimator, chosen) for estimator in estimators]
     squares, ranks = (slope(errors[0], axis, *errors[1:]) for slope in (rmse_slope, typical_slope))
     tails = any(heavy(row) for table in errors for row in table)
     by_ranks = tails and errors[0].shape[1] < ENOUGH
@@ -228,7 +235,7 @@ def falls(
     number = figure(squares.value, squares.low, squares.high) + (" †" if tails else "")
     if by_ranks or contrary:
         number += f", typical {ranks.value:.2g}"
-    what, where = f"slope of {' / '.join(one.name for one in methods)}", _along(trials, chosen)
+    what, where = f"slope of {' / '.join(one.name for one in estimators)}", _along(trials, chosen)
     judged = ranks if by_ranks else squares
     line = Line(what, where, number, judged.p, (judged.value < 0) != upwards, contrary=contrary)
     if by_ranks or squares.low is None or squares.high is None:
@@ -238,7 +245,7 @@ def falls(
 
 
 def stays(
-    trials: Trials, method: Method, *, settings: Sequence[Any] = (), at_least: bool = False
+    trials: Trials, estimator: Estimator, *, settings: Sequence[Any] = (), at_least: bool = False
 ) -> Line:
     """Whether the RMSE stays along the axis: its slope's interval lies within ± the margin.
 
@@ -247,7 +254,7 @@ def stays(
     at_least : also where it lies above: for claims that an error does not go.
     """
     chosen = list(settings) or trials.settings
-    found = rmse_slope(_errors(trials, method, chosen), np.array(chosen, dtype=np.float64))
+    found = rmse_slope(_errors(trials, estimator, chosen), np.array(chosen, dtype=np.float64))
     low, high = found.low, found.high
     decided = None
     if low is not None and high is not None:
@@ -255,16 +262,16 @@ def stays(
             decided = True
         elif high < -SLOPE_MARGIN or (low > SLOPE_MARGIN and not at_least):
             decided = False
-    what = f"slope of {method.name}, within ±{SLOPE_MARGIN:g}"
+    what = f"slope of {estimator.name}, within ±{SLOPE_MARGIN:g}"
     if at_least:
-        what = f"slope of {method.name}, above −{SLOPE_MARGIN:g}"
+        what = f"slope of {estimator.name}, above −{SLOPE_MARGIN:g}"
     number = figure(found.value, low, high)
     return Line(what, _along(trials, chosen), number, decided=decided)
 
 
-def _errors(trials: Trials, method: Method, settings: Sequence[Any]) -> FloatArray:
+def _errors(trials: Trials, estimator: Estimator, settings: Sequence[Any]) -> FloatArray:
     """(settings, replicates)."""
-    return np.array([trials.errors(method, setting) for setting in settings])
+    return np.array([trials.errors(estimator, setting) for setting in settings])
 
 
 def _along(trials: Trials, chosen: Sequence[Any]) -> str:
@@ -273,14 +280,16 @@ def _along(trials: Trials, chosen: Sequence[Any]) -> str:
     return f"{trials.axis} from {chosen[0]:,} to {chosen[-1]:,}"
 
 
-def within_bound(trials: Trials, method: Method, fact: str, bound: str, what: str) -> list[Line]:
+def within_bound(
+    trials: Trials, estimator: Estimator, fact: str, bound: str, what: str
+) -> list[Line]:
     """Whether a diagnostic of the weights is below its bound, at each setting that has both.
 
     Variances are compared by their roots.
     """
     lines = []
     for setting in trials.settings:
-        facts, bounds = (trials.diagnostic(method, setting, one) for one in (fact, bound))
+        facts, bounds = (trials.diagnostic(estimator, setting, one) for one in (fact, bound))
         both = np.isfinite(facts) & np.isfinite(bounds)
         if not both.any():
             continue
@@ -288,23 +297,26 @@ def within_bound(trials: Trials, method: Method, fact: str, bound: str, what: st
         beyond = int((facts > bounds).sum())
         if fact.endswith("variance"):
             facts, bounds = np.sqrt(facts), np.sqrt(bounds)
-        line = ratio(f"{what} of {method.name} / bound", axis_of(trials, setting), facts, bounds)
+        line = ratio(
+            f"{what} of {estimator.name} / bound", axis_of(trials, setting), facts, bounds
+        )
         count = f"; {beyond} of {both.sum()} beyond" if beyond else ""
         lines.append(replace(line, number=line.number + count, negligible=False))
     return lines
 
 
-def within_both_bounds(trials: Trials, method: Method) -> list[Line]:
+def within_both_bounds(trials: Trials, estimator: Estimator) -> list[Line]:
     """Whether errors are below sqrt(bias bound² + variance bound), at each setting with both."""
     lines = []
     for setting in trials.settings:
         bias_bound, variance = (
-            trials.diagnostic(method, setting, name) for name in ("bias_bound", "variance_bound")
+            trials.diagnostic(estimator, setting, name)
+            for name in ("bias_bound", "variance_bound")
         )
-        errors, bounds = trials.errors(method, setting), np.sqrt(bias_bound**2 + variance)
+        errors, bounds = trials.errors(estimator, setting), np.sqrt(bias_bound**2 + variance)
         both = np.isfinite(errors) & np.isfinite(bounds)
         if both.any():
-            where, what = axis_of(trials, setting), f"error of {method.name} / bounds"
+            where, what = axis_of(trials, setting), f"error of {estimator.name} / bounds"
             lines.append(ratio(what, where, errors[both], bounds[both]))
     return lines
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from judging.claims.errors import axis_of, ratio
 from judging.claims.line import Line, figure
-from judging.trials.rows import Method, Trials
+from judging.trials.rows import Estimator, Trials
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import Problem
 from ope_bench.contracts.random import stream
@@ -102,7 +102,7 @@ def _median_distance(problem: Problem) -> float:
     return float(distance[order][np.searchsorted(share, 0.5)])
 
 
-def limit_lines(trials: Trials, method: Method) -> list[Line]:
+def limit_lines(trials: Trials, estimator: Estimator) -> list[Line]:
     """How far the limit of the printed EPWS is from the value; which of them trials are near."""
     found = _toy_limits()
     last = trials.settings[-1]
@@ -118,7 +118,7 @@ def limit_lines(trials: Trials, method: Method) -> list[Line]:
         figure(math.sqrt(mean), low, high),
         decided=decided,
     )
-    errors = trials.errors(method, last)
+    errors = trials.errors(estimator, last)
     own = biases[: trials.replicates]
     # The claim's side is that estimates are nearer to the value than to that limit.
     near = ratio(

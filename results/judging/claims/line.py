@@ -35,7 +35,7 @@ class Line:
         the margin; against the claim whatever the test says.
     typical : judged by signed ranks of absolute errors, not by mean squares.
     contrary : the other of these two tests decides for the other side; nothing is said then.
-    counted : whether it is evidence at all; a method that mostly fails is listed only.
+    counted : whether it is evidence at all; an estimator that mostly fails is listed only.
     inside : whether the setting is one that the claim's source assumes.
     """
 

@@ -9,7 +9,7 @@ import numpy as np
 from judging.claims.errors import ratio
 from judging.claims.line import figure, marks
 from judging.pages.page import opening, table
-from judging.trials.rows import Method, Trials
+from judging.trials.rows import Estimator, Trials
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.error_distribution import rmse_intervals
 
@@ -34,23 +34,25 @@ def readings_page(results: Path) -> str:
     ]
     rows = []
     for name in ESTIMATORS:
-        method = Method.of(name, name)
-        cells = [_rmse(trials, method) for trials in (*independent, *resampled)]
+        estimator = Estimator.of(name, name)
+        cells = [_rmse(trials, estimator) for trials in (*independent, *resampled)]
         rows.append([f"`{name}`", *cells])
     head = ["RMSE against", "V, independent", "V_s, independent", "V, resampled", "V_s, resampled"]
     flows = Trials(paper / "flow-adapted", "n_actions", "expected")
-    ours = Method.of("fepws-paper", "fepws-paper")
-    adapted = Method.of(
+    ours = Estimator.of("fepws-paper", "fepws-paper")
+    adapted = Estimator.of(
         "fepws-paper", "adapted", flow="maf-norm", flow_params={"transforms": 5, "hidden": [100]}
     )
-    plain = Method.of("epws-paper", "epws-paper")
+    plain = Estimator.of("epws-paper", "epws-paper")
     lines = []
     for setting in flows.settings:
-        errors = {method: flows.errors(method, setting) for method in (ours, adapted, plain)}
+        errors = {
+            estimator: flows.errors(estimator, setting) for estimator in (ours, adapted, plain)
+        }
         lines.append(
             [
                 str(setting),
-                *(f"{_root(errors[method]):.3g}" for method in (plain, ours, adapted)),
+                *(f"{_root(errors[estimator]):.3g}" for estimator in (plain, ours, adapted)),
                 ratio("", "", errors[adapted], errors[ours]).number,
             ]
         )
@@ -74,9 +76,9 @@ def _found(independent: Trials, resampled: Trials) -> str:
     sentences = []
     for name, trials in (("independent data sets", independent), ("resamples", resampled)):
         (setting,) = trials.settings
-        average = trials.errors(Method.of("logging-average", ""), setting)
+        average = trials.errors(Estimator.of("logging-average", ""), setting)
         lines = [
-            ratio(f"`{one}`", "", trials.errors(Method.of(one, one), setting), average)
+            ratio(f"`{one}`", "", trials.errors(Estimator.of(one, one), setting), average)
             for one in ESTIMATORS[1:]
         ]
         less = [line.what for line, mark in zip(lines, marks(lines), strict=True) if mark == "+"]
@@ -85,10 +87,10 @@ def _found(independent: Trials, resampled: Trials) -> str:
     return f"Significantly (paired, Holm, 5 %) {'; '.join(sentences)}."
 
 
-def _rmse(trials: Trials, method: Method) -> str:
+def _rmse(trials: Trials, estimator: Estimator) -> str:
     """Return the RMSE of a suite of one setting, with its interval."""
     (setting,) = trials.settings
-    found = rmse_intervals(trials.errors(method, setting))
+    found = rmse_intervals(trials.errors(estimator, setting))
     return figure(float(found.rmse[0]), float(found.low[0]), float(found.high[0]))
 
 

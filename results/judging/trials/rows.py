@@ -27,22 +27,22 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Method:
+class Estimator:
     """One estimator with its parameters, and what the text calls it.
 
     Parameters
     ----------
     name : shown in tables.
-    estimator : registered id.
+    id : registered id.
     params : all its parameters, as canonical JSON.
     """
 
     name: str
-    estimator: str
+    id: str
     params: str
 
     @classmethod
-    def of(cls, estimator: str, name: str, **params: Any) -> Method:
+    def of(cls, estimator: str, name: str, **params: Any) -> Estimator:
         """The registered estimator; parameters not named have their defaults."""
         spec = resolve("estimator", estimator, params)
         return cls(name, spec.id, canonical_json(spec.params))
@@ -110,55 +110,55 @@ class Trials:
             [name for name in settings if name in self._at] if settings else sorted(self._at)
         )
         self.replicates = 1 + max(row["replicate"] for row in self._rows)
-        self._errors: dict[tuple[Method, Any], FloatArray] = {}
+        self._errors: dict[tuple[Estimator, Any], FloatArray] = {}
         self._one_world: dict[Any, bool] = {}
 
-    def rows(self, method: Method, setting: Any) -> list[dict[str, Any]]:
-        """The trials of one method at one setting, by replicate.
+    def rows(self, estimator: Estimator, setting: Any) -> list[dict[str, Any]]:
+        """The trials of one estimator at one setting, by replicate.
 
         Raises
         ------
         LookupError : not each replicate has exactly one trial.
         """
-        rows = self._cells.get((method.estimator, method.params, setting), [])
+        rows = self._cells.get((estimator.id, estimator.params, setting), [])
         if [row["replicate"] for row in rows] != list(range(self.replicates)):
             msg = (
-                f"{self.folder}: {method.name} ({method.estimator} {method.params}) at "
+                f"{self.folder}: {estimator.name} ({estimator.id} {estimator.params}) at "
                 f"{setting}: {len(rows)} trials, {self.replicates} are needed; "
                 "`results/regenerate run` makes them"
             )
             raise LookupError(msg)
         return rows
 
-    def complete(self, *methods: Method, setting: Any) -> bool:
-        """Whether each method has all its trials at a setting."""
+    def complete(self, *estimators: Estimator, setting: Any) -> bool:
+        """Whether each estimator has all its trials at a setting."""
         try:
-            for method in methods:
-                self.rows(method, setting)
+            for estimator in estimators:
+                self.rows(estimator, setting)
         except LookupError:
             return False
         return True
 
-    def available(self, method: Method, setting: Any) -> bool:
-        """Whether the method can answer there: not all its trials are ``unavailable``."""
-        return any(row["status"] != "unavailable" for row in self.rows(method, setting))
+    def available(self, estimator: Estimator, setting: Any) -> bool:
+        """Whether the estimator can answer there: not all its trials are ``unavailable``."""
+        return any(row["status"] != "unavailable" for row in self.rows(estimator, setting))
 
-    def errors(self, method: Method, setting: Any) -> FloatArray:
+    def errors(self, estimator: Estimator, setting: Any) -> FloatArray:
         """(replicates,) what counts as the error; NaN where a trial failed."""
-        if (method, setting) not in self._errors:
-            rows = self.rows(method, setting)
-            self._errors[method, setting] = np.array([self._error(row) for row in rows])
-        return self._errors[method, setting]
+        if (estimator, setting) not in self._errors:
+            rows = self.rows(estimator, setting)
+            self._errors[estimator, setting] = np.array([self._error(row) for row in rows])
+        return self._errors[estimator, setting]
 
-    def ends(self, method: Method, setting: Any) -> FloatArray:
+    def ends(self, estimator: Estimator, setting: Any) -> FloatArray:
         """(replicates, 2) ends of 95 % intervals less the value; NaN where none is offered."""
-        rows = self.rows(method, setting)
+        rows = self.rows(estimator, setting)
         truths = np.array([[row["truth_expected"]] for row in rows], dtype=np.float64)
         return np.array([ends_of(row) for row in rows]) - truths
 
-    def diagnostic(self, method: Method, setting: Any, name: str) -> FloatArray:
+    def diagnostic(self, estimator: Estimator, setting: Any, name: str) -> FloatArray:
         """(replicates,) a diagnostic; NaN where a trial has none."""
-        rows = self.rows(method, setting)
+        rows = self.rows(estimator, setting)
         return np.array([json.loads(row["diagnostics"] or "{}").get(name, np.nan) for row in rows])
 
     def truths(self, setting: Any) -> FloatArray:
