@@ -15,7 +15,7 @@ from ope_bench.contracts.arrays import FloatArray
 from ope_bench.logs.loading import context_names, encode
 from ope_bench.logs.problem import normal_interval
 from ope_bench.logs.result import LogResult, as_wide
-from ope_bench.logs.source import load_table, numbers_of, probabilities_of
+from ope_bench.logs.source import load_table, probabilities_of
 from ope_bench.reader import Table, TextForm
 from ope_bench.reader.library import library
 from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, cells, figure
@@ -211,7 +211,7 @@ def ab(
             raise UsageError(msg)
         in_a = code == 0
 
-    def numbers(name: str, read: Any = numbers_of, **how: Any) -> FloatArray:
+    def numbers(name: str, read: Any = Table.numbers, **how: Any) -> FloatArray:
         return np.concatenate([read(one, name, **how) for one in logs])
 
     both = [numbers(name, probabilities_of) for name in (probability_a, probability_b)]

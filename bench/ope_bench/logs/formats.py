@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.metadata
 import json
 import math
@@ -23,7 +22,7 @@ from ope_bench.logs.log_file import DEFAULT_TARGET, write_log_file
 from ope_bench.logs.targets import TargetPolicy, named_actions
 from ope_bench.plugins.registry import file_module
 from ope_bench.reader import TextForm
-from ope_bench.reader.delimited import opened_text
+from ope_bench.reader.delimited import full_rows, opened_text, text_rows
 from ope_bench.reader.files import json_object
 from ope_bench.reader.library import library
 from ope_bench.reader.mistakes import wanted_columns
@@ -214,14 +213,10 @@ def events_of(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         numbered = ((number, line) for number, line in enumerate(text, 1) if line.strip())
         start, first = next(numbered, (1, ""))
         if not first.lstrip().startswith(("{", "[")):
-            names = wanted_columns(path, next(csv.reader([first]), []), None)
-            reader = csv.reader(line for _, line in numbered)
-            for row in reader:
-                if len(row) != len(names):
-                    at = f"{path}, line {reader.line_num + start}"
-                    msg = f"{at}: {len(row)} cells; the header has {len(names)}"
-                    raise UsageError(msg)
-                yield reader.line_num + start, dict(zip(names, map(_cell, row), strict=True))
+            rows = text_rows(path, TextForm())
+            names = wanted_columns(path, next(rows)[1], None)
+            for number, row in full_rows(path, len(names), rows):
+                yield number, dict(zip(names, map(_cell, row), strict=True))
             return
         for number, line in ((start, first), *numbered):
             yield number, json_object(path, line, f"line {number:,}", strict=True)

@@ -27,7 +27,7 @@ from ope_bench.logs.log_data import (
     most_levels,
 )
 from ope_bench.logs.policy_code import LONGEST
-from ope_bench.logs.source import load_table, numbers_of, path_of, probabilities_of
+from ope_bench.logs.source import load_table, probabilities_of
 from ope_bench.logs.targets import (
     ActionCodes,
     Target,
@@ -40,6 +40,7 @@ from ope_bench.logs.targets import (
 )
 from ope_bench.reader import Column, DataFileError, Table
 from ope_bench.reader.column import BoolArray
+from ope_bench.reader.frames import FRAME
 from ope_bench.reader.text import has_comma
 
 
@@ -65,7 +66,6 @@ def load_log(
     """
     table = _read(spec) if table is None else table
     context = context_names(spec.context, table.names)
-    _refuse_stray_categories(spec, context)
     table, kept, dropped = without_missing(spec, table)
     rows = None if kept.all() else np.flatnonzero(kept)
     used = table if rows is None else table.select(rows)
@@ -80,22 +80,25 @@ def load_log(
             used.column(spec.propensity).refuse_first(low, lambda one: f"{one} {what}")
     stand_for: tuple[str, ...] = ()
     if spec.weight is not None:
-        weight = numbers_of(used, spec.weight)
+        weight = used.numbers(spec.weight)
         what = "is not positive; write for how many rows the row stands, or leave it out"
         used.column(spec.weight).refuse_first(weight <= 0, lambda one: f"{one} {what}")
         stand_for = (f"{spec.weight}: {used.n:,} rows stand for {weight.sum():,.0f}",)
     items = described = None
     if spec.items is not None:
         items, described = _load_items(spec, spec.items)
+    known = {*context, *(() if described is None else described.names)}
+    for name in spec.categorical or ():
+        if name not in known:
+            what = f"categorical column '{name}' is in neither context nor items; add it to one"
+            raise DataFileError(table.path, what)
     policies = dict(spec.targets)
     if spec.logging is not None:
         policies["logging"] = spec.logging
     tables = {
         name: TargetTable(policy.value, table)
         for name, policy in policies.items()
-        if policy.form == "table"
-        and (is_frame(policy.value) or _is_path(policy.value))
-        and not is_plain_array(policy.value)
+        if policy.form == "table" and (is_frame(policy.value) or _is_path(policy.value))
     }
     predicted = spec.predicted_reward
     predictions = None
@@ -178,11 +181,6 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str | Path)
 
 
-def is_plain_array(value: Any) -> bool:
-    """Return whether a value is an array without names of columns."""
-    return isinstance(value, np.ndarray) and value.dtype.names is None
-
-
 # Roles of the log's table
 
 
@@ -210,7 +208,7 @@ def _read(spec: LogSpec) -> Table:
     def chosen(names: list[str]) -> list[str]:
         if spec.propensity == ESTIMATED and ESTIMATED in names:
             what = f"column '{ESTIMATED}' has the name that asks for estimates; rename it"
-            raise DataFileError(path_of(spec.table), what)
+            raise DataFileError(spec.table if _is_path(spec.table) else FRAME, what)
         return [*context_names(spec.context, names), *named]
 
     return load_table(spec.table, chosen, spelled=spelled, form=spec.form)
@@ -225,16 +223,6 @@ def context_names(given: Sequence[str], names: Sequence[str]) -> tuple[str, ...]
             hits = fnmatch.filter(names, one) or [one]
         found += hits
     return tuple(dict.fromkeys(found))
-
-
-def _refuse_stray_categories(spec: LogSpec, context: Sequence[str]) -> None:
-    known = set(context)
-    if spec.items is not None:
-        known |= set(spec.items.embedding)
-    stray = [name for name in spec.categorical or () if name not in known]
-    if stray and (spec.items is None or spec.items.embedding):
-        what = f"categorical column '{stray[0]}' is in neither context nor items; add it to one"
-        raise DataFileError(path_of(spec.table), what)
 
 
 def without_missing(spec: LogSpec, table: Table) -> tuple[Table, BoolArray, tuple[str, ...]]:
@@ -271,7 +259,7 @@ def without_missing(spec: LogSpec, table: Table) -> tuple[Table, BoolArray, tupl
 
 def _reward(spec: LogSpec, name: str, table: Table) -> FloatArray:
     cure = "write a number, or true and false (`missing` names words that say there is none)"
-    reward = numbers_of(table, name, yes_no=True, cure=cure)
+    reward = table.numbers(name, yes_no=True, cure=cure)
     if spec.reward_range is not None:
         low, high = spec.reward_range
         what = f"is outside of reward_range [{low:g}, {high:g}]; correct either"
@@ -368,10 +356,6 @@ def _load_items(spec: LogSpec, items: Items) -> tuple[Table, _Encoded]:
     names = items.embedding or tuple(name for name in table.names if name != items.key)
     if not names:
         raise DataFileError(table.path, "no column describes the items")
-    stray = [one for one in categorical or () if one not in (*names, *spec.context)]
-    if stray:
-        what = f"categorical column '{stray[0]}' is in neither context nor items; add it to one"
-        raise DataFileError(path_of(spec.table), what)
     codes, keys = table.codes(items.key)
     if len(keys) < len(codes):
         first = np.unique(codes, return_index=True)[1]

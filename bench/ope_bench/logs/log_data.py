@@ -118,14 +118,11 @@ class LogSpec:
                 msg = f"column '{name}' is both {roles[name]} and {role}; they must differ"
                 raise UsageError(msg)
             roles[name] = role
-        if len(set(self.context)) < len(self.context):
-            twice = next(name for name in self.context if self.context.count(name) > 1)
-            msg = f"context: names column '{twice}' twice; remove one"
-            raise UsageError(msg)
-        if self.actions is not None and len(set(self.actions)) < len(self.actions):
-            twice = next(name for name in self.actions if self.actions.count(name) > 1)
-            msg = f"actions: names '{twice}' twice; remove one"
-            raise UsageError(msg)
+        for key, listed in {"context": self.context, "actions": self.actions or ()}.items():
+            if len(set(listed)) < len(listed):
+                twice = next(name for name in listed if listed.count(name) > 1)
+                msg = f"{key}: names '{twice}' twice; remove one"
+                raise UsageError(msg)
         limits = tuple(self.reward_range or (0.0, 1.0))
         numbers = (self.decisions, self.largest_unit, self.smallest_propensity, *limits)
         if len(limits) != 2 or any(not isinstance(one, Real | None) for one in numbers):

@@ -16,7 +16,7 @@ from ope_bench.logs.loading import without_missing
 from ope_bench.logs.log_data import LogData
 from ope_bench.logs.recommendation import few_rewards
 from ope_bench.logs.result import Segment
-from ope_bench.logs.source import load_table, path_of
+from ope_bench.logs.source import load_table
 from ope_bench.statistics.simultaneous import simultaneous
 from ope_bench.statistics.unit_errors import sum_by_unit
 from ope_bench.trials.record import TrialRecord
@@ -50,7 +50,7 @@ def segment_codes(log: LogData, by: str) -> tuple[IntArray, list[str]]:
     if not 2 <= len(names) <= MOST_SEGMENTS:
         levels = f"has {counted(len(names), 'level')} in the rows that count"
         cure = f"name a column of 2 to {MOST_SEGMENTS}, or make groups of its values"
-        msg = f"{path_of(spec.table)}: column '{by}' {levels}; {cure}"
+        msg = f"{table.path}: column '{by}' {levels}; {cure}"
         raise UsageError(msg)
     return codes, names
 

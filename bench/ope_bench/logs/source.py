@@ -9,7 +9,6 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.reader import DataFileError, Table, TextForm, read_table, table_of
-from ope_bench.reader.frames import FRAME
 from ope_bench.reader.mistakes import Columns
 
 
@@ -32,21 +31,6 @@ def load_table(source: Any, columns: Columns, *, spelled: Any = (), form: TextFo
     return read_table(path, columns, spelled=spelled, form=form)
 
 
-def numbers_of(
-    table: Table, name: str, *, yes_no: bool = False, cure: str = "write a number"
-) -> FloatArray:
-    """Return a column of finite numbers of which none is missing: (n,).
-
-    Parameters
-    ----------
-    table, name : the column.
-    yes_no, cure : as for `Column.numbers`.
-    """
-    column = table.column(name)
-    column.require_values("fill it in")
-    return column.numbers(yes_no=yes_no, cure=cure)
-
-
 def probabilities_of(
     table: Table, name: str, *, positive: bool = False, of: str = "the logged action"
 ) -> FloatArray:
@@ -61,7 +45,7 @@ def probabilities_of(
     of : whose probability it is, for messages.
     """
     column = table.column(name)
-    column.require_values("fill it in, or leave the row out")
+    column.require_values()
     percent = "percents are divided by 100"
     values = column.numbers(cure=f"write the probability of {of}; {percent}")
     high, low = values > 1 + SLACK, values < -SLACK
@@ -100,8 +84,3 @@ _DENSITY = (
     "write the probability of the logged action; percents are divided by 100, and densities of "
     "continuous actions are taken by no estimator here"
 )
-
-
-def path_of(source: Any) -> Path:
-    """Return the path of a table, or what stands for it in messages."""
-    return Path(source) if isinstance(source, str | Path) else FRAME

@@ -21,7 +21,7 @@ from ope_bench.logs.policy_code import (
     policy_of_function,
     policy_of_object,
 )
-from ope_bench.logs.source import load_table, numbers_of, probabilities_of
+from ope_bench.logs.source import load_table, probabilities_of
 from ope_bench.plugins.registry import registry
 from ope_bench.reader import DataFileError, Table, finite_number, table_of
 from ope_bench.reader.frames import in_order_of, places_in
@@ -163,7 +163,7 @@ def _is_structured(given: Any) -> bool:
 
 def is_frame(given: Any) -> bool:
     """Return whether a value is a data frame or a mapping of columns."""
-    if isinstance(given, Mapping | np.ndarray):
+    if isinstance(given, Mapping) or _is_structured(given):
         return True
     kind = type(given)
     return hasattr(kind, "__arrow_c_stream__") or (
@@ -389,7 +389,7 @@ class TargetTable:
         if self.wide:
             self._read_wide(log.index)
             return
-        row = numbers_of(self.table, "row", cure="count the log's rows from 0")
+        row = self.table.numbers("row", cure="count the log's rows from 0")
         what = f"is not a row of the log; its rows are 0 to {log.n - 1:,}; count from 0"
         wrong = (row != np.floor(row)) | (row < 0) | (row >= log.n)
         self.table.column("row").refuse_first(wrong, lambda one: f"{one} {what}")
@@ -399,7 +399,7 @@ class TargetTable:
 
     def _values(self, name: str) -> FloatArray:
         if self.column != "probability":
-            return numbers_of(self.table, name)
+            return self.table.numbers(name)
         return probabilities_of(self.table, name, of="the row's action")
 
     def _read_wide(self, index: Any) -> None:
@@ -416,7 +416,7 @@ class TargetTable:
                 what = f"column '{name}' holds no probabilities; give {how}"
                 raise DataFileError(self.table.path, what)
         if "row" in self.table.names:
-            place = np.argsort(numbers_of(self.table, "row"), kind="stable")
+            place = np.argsort(self.table.numbers("row"), kind="stable")
         elif (place := places_in(self.table.index, index, "the table of a target")) is None:
             place = np.arange(self.n)
         values = np.stack([self._values(name)[place] for name in names], axis=1)

@@ -76,10 +76,11 @@ class Column:
             return str(list(value))[:40]
         return f"{value:.12g}" if isinstance(value, float) else str(value)[:40]
 
-    def require_values(self, cure: str = "fill it in, or leave the row out") -> None:
+    def require_values(self) -> None:
         """Raise an error at the first missing value."""
         if self.missing.any():
-            self.error(int(np.argmax(self.missing)), f"the value is missing; {cure}")
+            what = "the value is missing; fill it in, or leave the row out"
+            self.error(int(np.argmax(self.missing)), what)
 
     def refuse_first(self, wrong: BoolArray, what: Callable[[str], str]) -> None:
         """Raise an error at the first wrong row, if there is one.

@@ -71,6 +71,8 @@ class Table:
         optional: bool = False,
         low: float = -np.inf,
         high: float = np.inf,
+        yes_no: bool = False,
+        cure: str = "write a number",
     ) -> FloatArray:
         """Return a column of finite numbers, NaN where missing: (n,); see `Column.numbers`.
 
@@ -79,6 +81,7 @@ class Table:
         name : of the column.
         optional : whether a value may be missing.
         low, high : inclusive bounds.
+        yes_no, cure : as for `Column.numbers`.
 
         Raises
         ------
@@ -87,7 +90,7 @@ class Table:
         column = self.column(name)
         if not optional:
             column.require_values()
-        values = column.numbers()
+        values = column.numbers(yes_no=yes_no, cure=cure)
         column.refuse_first(
             (values < low) | (values > high), lambda one: f"{one} is not within {low} to {high}"
         )
