@@ -44,7 +44,8 @@ autodoc_default_options = {"members": True, "show-inheritance": True, "no-value"
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
-maximum_signature_line_length = 80
+# Counted with the names of modules, which are not shown.
+maximum_signature_line_length = 120
 default_role = "py:obj"
 python_use_unqualified_type_names = True
 
