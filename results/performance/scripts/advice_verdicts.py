@@ -1,6 +1,6 @@
 """What `advise` and `log check` say of logs of drawn worlds, whose values are known.
 
-    python results/performance/scripts/advice_verdicts.py --worlds 40001 40400 \\
+    python results/performance/scripts/advice_verdicts.py --worlds 44001 44240 \\
         --output results/advice/verdicts.json
 
 Of each 120 worlds the first 60 are clean, the others have one to three drawn faults, all by
