@@ -233,9 +233,6 @@ def text_rows(path: Path, form: TextForm) -> Generator[TextRow, None, None]:
                 else "starts with a blank line, not a header; take it out"
             )
             raise DataFileError(path, what)
-        if "\0" in first:
-            what = "is no text, or of an `encoding` that is not given, such as utf-16-le"
-            raise DataFileError(path, what)
         lines = itertools.chain([first], stream)
         if len(first) == FIRST_LINE and not first.endswith("\n"):
             first += stream.readline(LONGEST_HEADER)

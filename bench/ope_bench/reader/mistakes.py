@@ -36,6 +36,8 @@ def column_indices(
             cure = "correct the name where it is asked for, or in the table"
             if header and header[0].lower().startswith(("#", "sep=")):
                 cure = "its first line is no header, take it out"
+            elif "\0" in "".join(header[:2]):
+                cure = "give its `encoding`, such as utf-16-le, if it is text"
             elif len(header) == 1 and any(mark in header[0] for mark in " ,;:\t|~^"):
                 cure = "give `delimiter` if the fields are apart by another mark"
             what = f"has no column '{name}'{did_you_mean(name, header)} (it has: {shown}); {cure}"

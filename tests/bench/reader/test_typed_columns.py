@@ -251,7 +251,7 @@ def test_a_table_without_a_header_has_numbered_columns(tmp_path: Path) -> None:
         (b"sep=;\na;b\n1;2\n", "no column 'a'.*sep=.*take it out"),
         (b"SEP=,\r\na,b\r\n1,2\r\n", "no column 'a'.*SEP=.*take it out"),
         (b"a b\n1 2\n", "no column 'a'.*`delimiter`"),
-        ("a,b\n1,2\n".encode("utf-16-le"), "is no text.*`encoding`"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "no column 'a'.*`encoding`"),
         (b"PK\x03\x04" + bytes(range(200)), "Excel.*save it as CSV"),
         (b"%PDF-1.7\n" + bytes(range(200)), "PDF.*save it as CSV"),
         (b"A,b\n1,2\n", r"has no column 'a' \(it has: A, b\)"),
