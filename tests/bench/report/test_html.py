@@ -16,6 +16,7 @@ from ope_bench.outcomes import STATUSES
 from ope_bench.report import needs_extra
 from ope_bench.report.charts import CHARTS, sweep
 from ope_bench.report.content import ReportData
+from ope_bench.report.notes import board_notes
 from ope_bench.report.page.html import (
     _rounded,
     escaped_json,
@@ -91,6 +92,15 @@ def test_figures_of_the_page_are_those_of_the_boards(content):
                 expected = COLUMNS[name].value(row)
                 close = expected and not isinstance(expected, str)
                 assert value == (pytest.approx(expected, rel=1e-5) if close else expected)
+
+
+def test_notes_of_the_page_explain_no_mark_that_it_does_not_have(content):
+    def lines(notes):
+        return [note for note in notes if note.startswith("? ")]
+
+    assert any(lines(board_notes(setting.board)) for setting in content.settings)
+    for setting in payload(content)["settings"]:
+        assert not [note for notes in setting["notes"].values() for note in lines(notes)]
 
 
 def test_a_trial_seen_under_two_truths_is_counted_once(tmp_path):

@@ -27,7 +27,7 @@ from ope_bench.base.canonical import plain
 from ope_bench.base.errors import OpeBenchError
 from ope_bench.base.files import gc_disabled
 from ope_bench.boards.board import Board, ReplicateFacts
-from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS, column_registry
+from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS, OPEN, column_registry
 from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import reordered
 from ope_bench.boards.over_settings import Summary
@@ -279,7 +279,9 @@ def _setting(setting: SettingTrials) -> dict[str, Any]:
     place = {row.key: index for index, row in enumerate(board.rows)}
     for by in LAYOUTS:
         other = board if by == "rmse" else reordered(board, by)
-        texts[by] = board_notes(other, _NOTED[by])
+        notes = board_notes(other, _NOTED[by])
+        # Ties are bold on the page, and no cell has the mark of what is open.
+        texts[by] = [note for note in notes if not note.startswith(f"{OPEN} ")]
         # Rows of the other board are copies.
         orders[by] = [[place[row.key], row.rank] for row in other.rows]
     return {
