@@ -120,8 +120,8 @@ def _link_files(app: Sphinx, page: str, content: list[str]) -> None:
     # Main entries, which the search lists first.
     words = ", ".join(f"! {one}" for one in sought(page))
     if words:
-        title, end, rest = text.partition("\n")
-        text = f"{title}{end}\n```{{index}} {words}\n```\n{rest}"
+        # Before the title: its place is that of the section, and raw HTML behind it would lose it.
+        text = f"```{{index}} {words}\n```\n\n{text}"
     content[0] = text
 
 

@@ -152,7 +152,7 @@ def test_failed_trials_and_those_without_an_interval_do_not_count(tmp_path):
     base = [*_whole("logistic"), *_whole("linear"), *failed]
     _write(tmp_path, base)
     assert Method("normal", "mrdr") not in IntervalTrials(tmp_path).methods()
-    with pytest.raises(LookupError, match="regenerate intervals makes it"):
+    with pytest.raises(LookupError, match="regenerate run intervals makes it"):
         IntervalTrials(tmp_path / "nowhere")
 
 
