@@ -212,12 +212,13 @@ def tables(report: dict[str, Any]) -> str:
         f"| {row['before_ms']:.3f} | {row['ratio']:.3f} ({row['low']:.3f} to {row['high']:.3f}) |"
         for row in report["trials"]
     ]
-    parts += ["", "### A run", "", "| run | ms | before | ratio |", "|:---|---:|---:|---:|"]
-    parts += [
-        f"| {row['run']} | {row['ms']:,.0f} | {row['before_ms']:,.0f} "
-        f"| {row['ratio']:.3f} ({row['low']:.3f} to {row['high']:.3f}) |"
-        for row in report["runs"]
-    ]
+    if runs := report.get("runs"):
+        parts += ["", "### A run", "", "| run | ms | before | ratio |", "|:---|---:|---:|---:|"]
+        parts += [
+            f"| {row['run']} | {row['ms']:,.0f} | {row['before_ms']:,.0f} "
+            f"| {row['ratio']:.3f} ({row['low']:.3f} to {row['high']:.3f}) |"
+            for row in runs
+        ]
     parts += ["", "### A data set, shortest of 40", ""]
     parts += ["| data | to sample | to seal in a worker | to copy in process | to compare |"]
     parts += ["|:---|---:|---:|---:|---:|"]
