@@ -100,7 +100,7 @@ def check_command(
         bool, typer.Option("--verbose", "-v", help="Show passed and skipped checks, too.")
     ] = False,
 ) -> int:
-    """Run the conformance checks on an estimator, an environment or a log format.
+    """Run the conformance checks on a plugin or a log format.
 
     Exits with 1 if a check fails, with 4 if nothing could be checked. What the docstring of a
     plugin of yours lacks is advice. A check that takes too long fails and is the last, because

@@ -294,7 +294,7 @@ def accept(
     reason: Annotated[str, typer.Option(help="Why the new numbers are right.")],
     store: options.StoreOption = options.DEFAULT_STORE,
 ) -> int:
-    """Replace a baseline's numbers by the store's, and record the reason."""
+    """Replace a baseline's numbers by the store's, with a reason."""
     from ope_bench.gate import baseline as baselines
     from ope_bench.gate.verdict import judge
 

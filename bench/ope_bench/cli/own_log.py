@@ -401,7 +401,7 @@ log_app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Check a log of your own, import one of another platform, or write an example.",
+    help="Check a log of your own, import one, or write an example.",
 )
 
 
@@ -413,7 +413,7 @@ def check(
     no_code: options.NoCodeOption = False,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Say what is in a log, what is wrong with it, and which estimators can use it."""
+    """Say what is in a log, what is wrong, and which estimators run."""
 
     with exit_on_signals(), json_stdout(output) as emit:
         result = log_of(timeout, None).check()
@@ -427,7 +427,7 @@ def check(
 def example(
     folder: Annotated[Path, typer.Argument(help="A folder, made if it is not there.")],
 ) -> int:
-    """Write an invented log of 5,000 decisions, with its log file, items and new policy."""
+    """Write an invented log of 5,000 decisions with all its files."""
     from ope_bench.logs.example import write_example
 
     for path in write_example(folder):
@@ -656,11 +656,11 @@ def ab_command(
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     output: options.FormatOption = Format.TEXT,
 ) -> int:
-    """Compare two randomized policies whose probabilities were logged: an A/B test.
+    """Compare two randomized policies with logged probabilities.
 
-    The difference A minus B by the probabilities needs fewer rows than the difference of means;
-    checks tell whether the probabilities can be right, with --action and --context better, and
-    --context narrows the interval.
+    An A/B test: the difference A minus B by the probabilities needs fewer rows than the difference
+    of means; checks tell whether the probabilities can be right, with --action and --context
+    better, and --context narrows the interval.
     """
     needed = {"probability_a": probability_a, "probability_b": probability_b, "reward": reward}
     for name, column in needed.items():

@@ -331,7 +331,7 @@ def info(store: StoreOption = DEFAULT_STORE, output: FormatOption = Format.TEXT)
 
 @store_app.command()
 def check(store: StoreOption = DEFAULT_STORE, output: FormatOption = Format.TEXT) -> int:
-    """Look for damage: compare the file and every record with their checksums.
+    """Look for damage by the checksums of the file and its records.
 
     Exits with 2 if something is damaged. Records that an older version stored have no checksum.
     """

@@ -41,7 +41,7 @@ def behance(
     check: Check = False,
     output: Format = "text",
 ) -> int:
-    """Check the Behance files and write the prepared file that the environment reads."""
+    """Check the Behance files and write what the environment reads."""
     from ope_bench import DataFileError
     from ope_environments.behance.preparation import prepare, read_raw
     from ope_environments.behance.prepared import save

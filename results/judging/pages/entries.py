@@ -153,5 +153,5 @@ def entries_section(home: Path) -> str:
         for one in entries
     ]
     head = ["rank", "entry", "track", "first", "latest", "tries", "fails", "marks"]
-    body = table(head, rows, "lll", tight=True) if rows else "No entry yet."
+    body = table(head, rows, "lll", tight=True) if rows else "Be the first."
     return f"{opening('entries')}\n\n{body}"

@@ -158,6 +158,8 @@ def test_help_is_there_for_every_verb(cli: Cli, verb: str) -> None:
     assert said.code == 0
     assert f"Usage: ope-bench {verb}" in said.out
     assert all(len(line) <= 80 for line in said.out.splitlines())
+    # A summary that is too long would be cut.
+    assert not re.search(r"^ +\S.*\.\.\.$", front.out + said.out, re.MULTILINE)
 
 
 def test_a_missing_package_of_ours_is_told_in_one_line(
