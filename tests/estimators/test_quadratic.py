@@ -13,6 +13,7 @@ from ope_estimators.learning.quadratic import (
     PENALTIES,
     QuadraticRegressor,
     RidgePath,
+    unit_errors,
 )
 
 
@@ -134,3 +135,27 @@ def test_all_pairs_are_predicted_as_one_by_one(own):
     context, points = table[:7, :own], table[7:16, own:]
     pairs = np.hstack([np.repeat(context, 9, axis=0), np.tile(points, (7, 1))])
     assert model.everywhere(context, points) == pytest.approx(model.predict(pairs), abs=1e-12)
+
+
+@pytest.mark.parametrize("shape", [MORE_ROWS, MORE_COLUMNS])
+def test_the_error_of_held_out_units_is_that_of_fits_without_them(shape):
+    table, outcome = centered(*shape)
+    outcome += 7.0
+    unit = np.random.default_rng(2).integers(0, 9, len(table)) * 3
+    penalties = np.array([0.5, 20.0])
+    fold = np.unique(unit, return_inverse=True)[1] % 5
+    expected = np.zeros(2)
+    for j, penalty in enumerate(penalties):
+        for one in range(5):
+            held = fold == one
+            model = Ridge(penalty).fit(table[~held], outcome[~held])
+            expected[j] += np.square(outcome[held] - model.predict(table[held])).sum()
+    assert unit_errors(table, outcome, unit, penalties) == pytest.approx(
+        expected / len(table), rel=1e-9
+    )
+
+
+def test_products_of_all_rows_are_made_once_for_all_folds(monkeypatch):
+    table, outcome = centered(*MORE_ROWS)
+    monkeypatch.setattr(RidgePath, "of", None)
+    assert len(unit_errors(table, outcome, np.arange(60), np.array([1.0, 2.0]))) == 2

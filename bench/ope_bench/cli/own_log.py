@@ -88,7 +88,10 @@ def _executor(jobs: int | None, timeout: float | None, memory: int | None) -> An
 
 
 class _Fits:
-    """One line for each estimator on a terminal: how long it has run, then what came of it."""
+    """One line for each estimator: how long it runs, on a terminal, then what came of it.
+
+    In a pipe there is one of those that took long.
+    """
 
     def __init__(self) -> None:
         self._running: dict[int, tuple[str, float]] = {}
@@ -110,22 +113,24 @@ class _Fits:
             self._live = None
 
     def __call__(self, event: Event) -> None:
-        # Here, because `--help` imports this module, and tables import NumPy.
+        # Here, because `--help` imports this module, and these import NumPy.
+        from ope_bench.cli.progress import SECONDS_BETWEEN_LINES
         from ope_bench.report.tables import figure
 
         if isinstance(event, Message):
             note(event.text)
-        if self._live is None:
-            return
         if isinstance(event, Started):
             self._running[event.worker] = (event.trial.estimator.id, time.monotonic())
         elif isinstance(event, Finished):
             record = event.record
             _, since = self._running.pop(event.worker, ("", time.monotonic()))
-            spent = format_duration(time.monotonic() - since)
+            spent = time.monotonic() - since
             answer = record.status.value if record.estimate is None else figure(record.estimate)
-            line = f"{record.trial.estimator.id:<20} {answer:>12}  {spent}"
-            self._live.console.print(line, markup=False)
+            line = f"{record.trial.estimator.id:<20} {answer:>12}  {format_duration(spent)}"
+            if self._live is not None:
+                self._live.console.print(line, markup=False)
+            elif spent > SECONDS_BETWEEN_LINES:
+                note(line)
 
     def _lines(self) -> str:
         now = time.monotonic()
@@ -715,8 +720,9 @@ def estimate_command(
         str,
         typer.Option(
             metavar="KIND",
-            help="asymptotic, disagreement, empirical-likelihood, guaranteed, bootstrap or"
-            " anytime; the output says which estimators do not offer it.",
+            help="asymptotic, disagreement, empirical-likelihood, guaranteed, anytime or "
+            "bootstrap, which fits 200 times: minutes; the output says which estimators do not "
+            "offer it.",
         ),
     ] = "asymptotic",
     sensitivity: Annotated[

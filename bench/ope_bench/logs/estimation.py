@@ -15,13 +15,13 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from ope_bench.base.errors import ParameterError, UsageError, short_errors
-from ope_bench.base.units import all_passed, counted
+from ope_bench.base.units import all_passed, counted, format_estimate
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.parameters import validated
-from ope_bench.contracts.plugins import Estimator, IntervalKind
+from ope_bench.contracts.plugins import STANDARD_ERROR_WITHHELD, Estimator, IntervalKind
 from ope_bench.contracts.random import stream
 from ope_bench.contracts.view import Access
-from ope_bench.execution import Event, Executor, Finished
+from ope_bench.execution import Event, Executor, Finished, Message
 from ope_bench.execution.runner import RunCounts, interruptible
 from ope_bench.logs import problem
 from ope_bench.logs.checks import CONFOUNDING as CONFOUNDING
@@ -63,6 +63,11 @@ STRENGTHS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
 """Strengths Λ of a hidden cause whose bounds are shown."""
 
 _ROUNDING = 1e-9
+
+_TRIED = 2
+"""Resamples by which the cost of a bootstrap is measured."""
+
+BOOTSTRAP = {"interval": "bootstrap"}
 
 INTERVALS: tuple[str, ...] = (*get_args(IntervalKind), DISAGREEMENT)
 
@@ -134,6 +139,8 @@ def estimate(
     specs = [spec for spec, _ in pairs]
     labels = distinct_labels(specs[:shown]) + distinct_labels(specs)[shown:]
     with stored_log(log) as folder:
+        if any(BOOTSTRAP.items() <= _params(pair).items() for pair in pairs):
+            on_event(Message(_bootstrap_cost(log, pairs, folder, seed, executor)))
         records = run_on_log(log, pairs, folder, seed, executor, on_event)
         differences = _differences(log, records, labels, folder, level, kind)
         terms = {name: terms_of(records[name], labels, folder) for name in log.targets}
@@ -155,8 +162,18 @@ def estimate(
         rule = recommendation_for(log, name)
         few = few_rewards(log, name, 1.0, records[name])
         rows = [
-            estimate_row(record, label, level, kind, rule, few, units=log.n_units, missing=lack)
-            for record, label, lack in zip(records[name], labels, lacks, strict=True)
+            estimate_row(
+                record,
+                label,
+                level,
+                kind,
+                rule,
+                few,
+                units=log.n_units,
+                missing=lack,
+                bootstraps=kind != "bootstrap" and bool(_with_params(pair, BOOTSTRAP)),
+            )
+            for record, label, lack, pair in zip(records[name], labels, lacks, pairs, strict=True)
         ]
         if few and kind == "asymptotic":
             rows = [_with_likelihood(row, log, name, level, few) for row in rows]
@@ -226,6 +243,30 @@ def estimate(
         differences=differences,
         notes=(*notes, *advice, *log.notes, CONFOUNDING),
         source=log,
+    )
+
+
+def _bootstrap_cost(
+    log: LogData,
+    pairs: Sequence[EstimatorPair],
+    folder: Path,
+    seed: int,
+    executor: Executor | None,
+) -> str:
+    """Return what bootstrap intervals cost, measured on the first resamples of each estimator."""
+    asked = [pair for pair in pairs if BOOTSTRAP.items() <= _params(pair).items()]
+    short = [_with_params(pair, {"resamples": _TRIED}) or pair for pair in asked]
+    counts = [_params(pair)["resamples"] for pair in asked]
+    records = run_on_log(log, short, folder, seed, executor, lambda event: None)
+    each = [
+        count / _TRIED * (one.estimate_seconds or 0.0)
+        for found in records.values()
+        for one, count in zip(found, counts, strict=True)
+    ]
+    jobs = 1 if executor is None else executor.jobs
+    return (
+        f"bootstrap: {max(counts)} resamples of {counted(len(counts), 'estimator')}, "
+        f"about {format_estimate(max(*each, sum(each) / jobs))}"
     )
 
 
@@ -385,6 +426,7 @@ def estimate_row(
     *,
     units: int,
     missing: str = "",
+    bootstraps: bool = False,
 ) -> EstimateRow:
     """Return one estimator's estimate of one policy's value, from its trial on a log.
 
@@ -396,7 +438,9 @@ def estimate_row(
     few : from `few_rewards`.
     units : of the log.
     missing : what the log lacks for an interval of that kind.
+    bootstraps : whether the estimator has a bootstrap interval instead.
     """
+    bootstraps &= STANDARD_ERROR_WITHHELD not in record.diagnostics
     low, high = interval_of(record, level, kind, units)
     withheld = "" if low is None else withheld_interval(record.trial.estimator.id, kind, rule, few)
     if withheld:
@@ -423,7 +467,7 @@ def estimate_row(
         if withheld:
             parts.append(withheld)
         elif not offered:
-            other = "" if kind == "bootstrap" else "; interval bootstrap gives one"
+            other = "; interval bootstrap gives one" if bootstraps else ""
             parts.append(f"offers no {kind} interval{missing and f' here: {missing}'}{other}")
         message = "; ".join(parts) or None
     else:
@@ -811,15 +855,20 @@ def trial_events(
         raise KeyboardInterrupt
 
 
+def _params(pair: EstimatorPair) -> dict[str, Any]:
+    spec, given = pair
+    return (build(spec) if given is None else given).get_params(deep=False)
+
+
 def _with_params(pair: EstimatorPair, asked: Mapping[str, object]) -> EstimatorPair | None:
     """Return an estimator with parameters changed; None where it does not take them."""
     spec, given = pair
-    estimator = build(spec) if given is None else given
-    params = estimator.get_params(deep=False)
+    params = _params(pair)
     if not set(asked) <= set(params):
         return None
     try:
-        changed = type(estimator)(**validated(type(estimator), {**params, **asked}))
+        cls = type(build(spec) if given is None else given)
+        changed = cls(**validated(cls, {**params, **asked}))
     except ParameterError:
         return None
     if given is not None:
@@ -839,9 +888,7 @@ def with_interval(
     It stays as it is where it has no such parameters or not this kind, where its own ``interval``
     is set already, and where the log lacks what the kind needs; the text says then what.
     """
-    spec, given = pair
-    estimator = build(spec) if given is None else given
-    params = estimator.get_params(deep=False)
+    params = _params(pair)
     if kind == "asymptotic" or params.get("interval") != "asymptotic":
         return pair, ""
     wanted: dict[str, object] = {"interval": kind, "level": level}

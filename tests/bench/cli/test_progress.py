@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ope_bench.cli.own_log import _Fits
 from ope_bench.cli.progress import LiveProgress, PlainProgress, RunState
 from ope_bench.execution import Finished, Message, Reused, Started
 from ope_bench.suites.manifest import Manifest, plan
@@ -83,3 +84,21 @@ def test_a_budget_is_counted_down(manifest: Manifest) -> None:
     assert "1 min 30 s" in watch.rest() or "1 min 29 s" in watch.rest()
     over = RunState(manifest.trials, "empirical", 2, deadline=time.monotonic() - 1)
     assert "0" in over.rest()
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(0.0, 0), (11.0, 1)])
+def test_a_pipe_has_a_line_of_each_estimator_that_took_long(
+    manifest: Manifest,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    lines: int,
+) -> None:
+    trial = manifest.trials[0]
+    with _Fits() as fits:
+        fits(Started(trial, 0))
+        begun = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: begun + seconds)
+        fits(Finished(_record(trial), 0))
+    shown = capsys.readouterr().err.splitlines()
+    assert [line.split()[:2] for line in shown] == [["average", "1.50"]] * lines

@@ -20,6 +20,7 @@ from ope_bench import (
     estimate,
     logarithmic_interval,
 )
+from ope_bench.execution import Event, Finished, Message
 from ope_bench.logs.estimation import INTERVALS
 from ope_bench.logs.problem import normal_interval
 from ope_bench.statistics.weight_checks import (
@@ -194,3 +195,22 @@ def test_the_warning_of_the_trials_stands_in_the_row():
     assert RARE_WEIGHTS in estimate(log, "ipw")["ipw"].message
     row = estimate(log, "ipw", interval="guaranteed")["ipw"]
     assert RARE_WEIGHTS not in (row.message or "")
+
+
+def test_a_bootstrap_says_what_it_costs_before_it_starts():
+    given = discrete(40)
+    events: list[Event] = []
+    log = log_of(given)
+    estimate(log, ["ipws", "dm[regressor=ridge]"], interval="bootstrap", on_event=events.append)
+    said = events[0]
+    assert isinstance(said, Message)
+    assert "200 resamples of 1 estimator" in said.text
+    assert [type(one) for one in events[1:]] == [Finished, Finished]
+
+
+def test_a_bootstrap_is_offered_by_estimators_that_have_one():
+    table = estimate(log_of(discrete(40)), ["dm[regressor=ridge]", "dr-os[regressor=ridge]"])
+    assert "bootstrap" not in table["dm"].message
+    # What `edr` withholds on these few rows, its resamples share.
+    edr = "edr[regressor=ridge,classifier=logistic]"
+    assert "gives one" not in (estimate(log_of(discrete(40)), edr)["edr"].message or "")
