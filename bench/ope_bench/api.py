@@ -27,6 +27,7 @@ from ope_bench.boards.tracks import TrackBoard, settings_of, track_boards, track
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.plugins import Environment, Estimator
 from ope_bench.outcomes import Outcomes
+from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import data_frame
 from ope_bench.plugins.spec import PluginSpec, complete_params, distinct_labels, spec_of
 from ope_bench.report import needs_extra
@@ -244,10 +245,13 @@ class _Records(list[TrialRecord]):
         """Return a record, a slice, or the records of an estimator by its id or label."""
         if isinstance(index, str):
             specs = [record.trial.estimator for record in self]
-            some = [
-                x for x, spec in zip(self, specs, strict=True) if index in (spec.id, spec.label)
-            ]
-            if not some:
+            for name in (index, registry().meant("estimator", index)):
+                some = [
+                    x for x, spec in zip(self, specs, strict=True) if name in (spec.id, spec.label)
+                ]
+                if some:
+                    break
+            else:
                 names = dict.fromkeys(spec.label or spec.id for spec in specs)
                 msg = f"no estimator '{index}'{did_you_mean(index, names)}; there are: "
                 raise KeyError(msg + ", ".join(names))

@@ -343,7 +343,10 @@ def _labels(content: ReportData, option: str, selectors: list[str]) -> list[str]
     labels = []
     for text in selectors:
         selector = parse_selector(text)
-        named = [one.label for one in content.estimators if selects(selector, one.spec)]
+        found = [one for one in content.estimators if selects(selector, one.spec)]
+        # Of an id that is another's alias, that of the estimator that has it.
+        own = [one for one in found if one.estimator == selector.reference]
+        named = [one.label for one in own or found]
         if not named:
             hint = did_you_mean(selector.reference, {one.estimator for one in content.estimators})
             msg = f"{option}: no outcome of '{text}' is in the store{hint}"

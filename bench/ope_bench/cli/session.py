@@ -280,7 +280,7 @@ def check_modules(manifest: Manifest, selectors: Sequence[str]) -> None:
         if missing is None:
             continue
         line = pip_line(missing)
-        if named & {spec.id, spec.reference}:
+        if named & {spec.id, spec.reference, *registry().aliases_of(spec.id)}:
             msg = f"{spec.kind} '{spec.id}' needs '{missing}', which is not installed: {line}"
             raise UsageError(msg)
         note(f"{spec.kind} '{spec.id}' will be unavailable; to install it: {line}")

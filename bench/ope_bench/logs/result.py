@@ -12,6 +12,7 @@ from typing import Any
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.boards.columns import Style
+from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import data_frame
 from ope_bench.report import needs_extra, tables
 from ope_bench.report.tables import TextTable
@@ -228,9 +229,10 @@ class Estimates(LogResult):
 
     def __getitem__(self, estimator: str) -> EstimateRow:
         """Return the first row of an estimator, by id or label."""
-        for row in self:
-            if estimator in (row.label, row.estimator):
-                return row
+        for name in (estimator, registry().meant("estimator", estimator)):
+            for row in self:
+                if name in (row.label, row.estimator):
+                    return row
         labels = dict.fromkeys(row.label for row in self)
         msg = f"no estimator '{estimator}'{did_you_mean(estimator, labels)}; there are: "
         raise KeyError(msg + ", ".join(labels))

@@ -316,7 +316,7 @@ class Registry:
             owners = " and ".join(f"{plugin.reference} ({plugin.origin})" for plugin in named)
             msg = f"{kind} '{reference}' is ambiguous: {owners}; write one of these references"
             raise PluginError(msg)
-        meant = self._meant(kind, reference) if not named else None
+        meant = self.meant(kind, reference) if not named else None
         if meant is not None:
             if (kind, reference) not in self._named:
                 self.on_alias(f"{reference} is named {meant} here")
@@ -352,7 +352,7 @@ class Registry:
             self.find(kind, reference, typed=True)
             for kind in GROUPS
             if any(reference in (plugin.id, plugin.reference) for plugin in self.plugins(kind))
-            or self._meant(kind, reference)
+            or self.meant(kind, reference)
         ]
 
     @cached_property
@@ -369,13 +369,17 @@ class Registry:
         """Return the other names of an estimator."""
         return [alias for alias, meant in self.aliases.items() if meant == estimator]
 
-    def _meant(self, kind: Kind, name: str) -> str | None:
-        """Return the id that an alias, or an id in capital letters, means."""
-        if kind != "estimator":
-            return None
-        ids = {plugin.id.lower(): plugin.id for plugin in self.plugins(kind)}
-        small = {alias.lower(): ids.get(meant) for alias, meant in self.aliases.items()}
-        return None if name in ids.values() else ids.get(name.lower()) or small.get(name.lower())
+    def meant(self, kind: Kind, name: str) -> str | None:
+        """Return the id that an alias, or an id in capital letters, means; None for ids."""
+        found = self._meanings.get(name.lower()) if kind == "estimator" else None
+        return None if name == found else found
+
+    @cached_property
+    def _meanings(self) -> dict[str, str]:
+        """Ids of estimators, by themselves and their aliases in small letters."""
+        ids = {plugin.id.lower(): plugin.id for plugin in self.plugins("estimator")}
+        small = {alias.lower(): meant for alias, meant in self.aliases.items()}
+        return {alias: ids[meant] for alias, meant in small.items() if meant in ids} | ids
 
 
 @cache

@@ -370,12 +370,13 @@ def _excluded(exclusions: Iterable[Exclusion], cell: Cell) -> bool:
 def selects(selector: Selector, spec: PluginSpec) -> bool:
     """Return whether a selector names a setting; a list matches any of its values.
 
-    An empty reference names every plugin.
+    An empty reference names every plugin, an alias the estimator that it means.
     """
     reference = selector.reference
     if reference.rpartition(":")[0].endswith(".py"):
         reference = os.path.realpath(reference)
-    if reference not in ("", spec.id, spec.reference):
+    names = ("", spec.id, spec.reference)
+    if reference not in names and registry().meant(spec.kind, reference) != spec.id:
         return False
     have = {**spec.params, **({"worlds": spec.worlds} if spec.kind == "environment" else {})}
     if selector.params.keys() - have.keys():

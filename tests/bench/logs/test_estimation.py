@@ -190,7 +190,7 @@ def few_are_enough(monkeypatch):
 
 @pytest.mark.usefixtures("few_are_enough")
 def test_the_lift_of_the_golden_log_is_the_printed_one():
-    ipw = estimate(golden(), "ipw")["ipw"]
+    ipw = estimate(golden(), "ipw")["ips"]
     assert ipw.lift == pytest.approx(0.666667, abs=1e-6)
     terms = TARGET[CONTEXT, ACTION] / LOGGING[CONTEXT, ACTION] * REWARD - REWARD
     error = terms.std(ddof=1) / np.sqrt(len(terms))

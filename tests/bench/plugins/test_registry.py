@@ -8,9 +8,12 @@ from importlib.metadata import distribution, entry_points
 
 import pytest
 
+from ope_bench.api import Results
 from ope_bench.base.errors import ParameterError, PluginError, UsageError
 from ope_bench.plugins.registry import ALIASES, GROUPS, Registry, class_id, registry
-from ope_bench.plugins.spec import resolve, spec_of
+from ope_bench.plugins.spec import PluginSpec, resolve, spec_of
+from ope_bench.trials.record import Trial, TrialRecord
+from ope_bench.trials.status import Status
 from support.paths import ROOT
 
 MODULE = """
@@ -358,6 +361,16 @@ def test_an_alias_is_the_estimator_that_it_means_and_says_so_once(alias, meant):
     (line,) = said
     assert alias in line
     assert meant in line
+
+
+def test_results_are_found_by_an_alias_where_no_estimator_has_that_name():
+    specs = [PluginSpec("estimator", f"ope-bench:{name}", name) for name in ("ipw", "iw")]
+    world = PluginSpec("environment", "coins", "coins")
+    records = Results([TrialRecord(Trial(world, one, 0), "", Status.OK) for one in specs])
+    assert records["iw"] == [records[1]]
+    assert records["ips"] == [records[0]]
+    with pytest.raises(KeyError, match="snips"):
+        records["snips"]
 
 
 def test_from_python_an_alias_is_a_warning_and_the_key_is_that_of_the_estimator():

@@ -82,7 +82,7 @@ def test_an_estimator_of_ones_own_stands_out_under_a_name_of_its_own(said, store
     names = ("ipw", "dm")
     stored([made(name, r, 0.1 * (-1) ** r, n=n) for n in (1, 9) for name in names for r in (0, 1)])
     sweep = ("--charts", "sweep", "--store", "store.sqlite", "--figures")
-    assert said(*sweep, "f", "--highlight", "dm", "--label", "dm=Ours & co")[0] == 0
+    assert said(*sweep, "f", "--highlight", "dm", "--label", "DirectMethod=Ours & co")[0] == 0
     assert said(*sweep, "g")[0] == 0
     (mine, plain) = (next((tmp_path / one).glob("sweep-rmse-*.svg")).read_text() for one in "fg")
     assert "Ours &amp; co" in mine

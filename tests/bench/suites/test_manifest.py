@@ -189,6 +189,13 @@ def test_selectors_select_settings(selector: str, selected: bool) -> None:
     assert selects(parse_selector(selector), spec) is selected
 
 
+@pytest.mark.parametrize("selector", ["ips", "IPS", "ipw", "iw[clip=2]"])
+def test_an_alias_selects_the_settings_of_what_it_means(selector: str) -> None:
+    (spec,) = specs_of("estimator", "ipw[clip=2]")
+    assert selects(parse_selector(selector), spec)
+    assert not selects(parse_selector("snips"), spec)
+
+
 def test_a_plugin_that_cannot_be_built_is_an_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(
         "from ope_bench import Estimator\n"
