@@ -210,13 +210,16 @@ def _across(boards: Sequence[Board]) -> Iterator[str]:
 def _figures(folder: str) -> Iterator[str]:
     """Yield the figures by kind, those of single settings folded."""
     found: dict[str, list[str]] = {}
+    captions: dict[str, str] = {}
     for one in sorted((FIGURES / folder).glob("*.svg")):
         if one.name.startswith(LEFT_OUT):
             continue
         kind = next((kind for kind in KINDS if one.name.startswith(f"{kind}-")), "")
         about = one.stem.removeprefix(f"{kind}-").replace("-", " ")
         image = f"![{about}](../../../build/figures/{folder}/{one.name})"
-        width = re.search(r' width="(\d+)', one.read_text(encoding="utf-8")[:400])
+        drawn = one.read_text(encoding="utf-8")
+        captions[kind] = captions.get(kind, "") + drawn.partition("</desc>")[0]
+        width = re.search(r' width="(\d+)', drawn[:400])
         if width and int(width[1]) > WIDE:
             image = f":::{{container}} wide\n{image}\n:::"
         found.setdefault(kind, []).append(image)
@@ -224,7 +227,10 @@ def _figures(folder: str) -> Iterator[str]:
         if kind not in found:
             continue
         images = "::::{container} figures\n" + "\n\n".join(found[kind]) + "\n::::"
-        shown = f"{CAPTIONS.get(kind.partition('-')[0], '')}\n\n{images}"
+        # What one of these figures has.
+        texts = CAPTIONS.get(kind.partition("-")[0], {}).values()
+        about = " ".join(text for text in texts if text in captions[kind])
+        shown = f"{about}\n\n{images}"
         if kind in FOLDED:
             count = f"{len(found[kind])} figure" + "s" * (len(found[kind]) > 1)
             yield f"<details><summary>{KINDS[kind]}: {count}</summary>\n\n{shown}\n\n</details>"

@@ -254,5 +254,11 @@ def _cut(name: str, room: int) -> str:
 # Captions
 
 _TEXTS = tomllib.loads(Path(__file__).with_name("captions.toml").read_text(encoding="utf-8"))
-CAPTIONS: Mapping[str, str] = {kind: " ".join(text.split()) for kind, text in _TEXTS.items()}
-"""Captions by kind of figure."""
+CAPTIONS: Mapping[str, Mapping[str, str]] = {
+    kind: {mark: " ".join(text.split()) for mark, text in texts.items()}
+    for kind, texts in _TEXTS.items()
+}
+"""Sentences of captions, by kind of figure and the mark that they explain."""
+
+ALWAYS = "all"
+"""What every figure of a kind has."""

@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,6 +78,7 @@ class Figure:
     data : its tables, by name.
     stem : beginning of its file's name, by default the kind.
     cut : whether an axis ends below some values.
+    marks : those of `CAPTIONS` that it has.
     symbol : width and height of a legend's symbol; None without a legend.
     """
 
@@ -88,6 +90,7 @@ class Figure:
     data: Mapping[str, Lines]
     stem: str = ""
     cut: bool = False
+    marks: Collection[str] = ()
     symbol: tuple[int, int] | None = None
 
     @property
@@ -99,7 +102,8 @@ class Figure:
         truths = sorted({board.truth for board in self.boards})
         if truths and self.kind not in ("times", "coverage"):
             parts.append(f"Errors are against {' and '.join(_YARDSTICK[one] for one in truths)}.")
-        parts.append(layout.CAPTIONS[self.kind])
+        drawn = (layout.ALWAYS, *self.marks)
+        parts += [text for mark, text in layout.CAPTIONS[self.kind].items() if mark in drawn]
         if self.cut:
             parts.append("The axis ends below the largest values, which arrows name.")
         notes = [*notes_on_codes(codes_of_labels(self.boards))]
@@ -173,15 +177,17 @@ class _Maker:
             data = {"table": kept, "ends": ends}
             stem = f"sweep-{measure.replace('_', '-')}"
             boards = [setting.board for setting in settings]
-            label, cut = sweep.title, limits.cut
-            yield Figure("sweep", label, identity, boards, chart, data, stem=stem, cut=cut)
+            label, cut, marks = sweep.title, limits.cut, _marks_of_sweep(kept, limits, len(at))
+            yield Figure(
+                "sweep", label, identity, boards, chart, data, stem=stem, cut=cut, marks=marks
+            )
 
     def of_environment(self, kind: str, environment: str) -> Iterator[Figure]:
         settings = [one for one in self.content.settings if one.board.environment == environment]
         table = self._filter_shown(
             line for setting in settings for line in board_lines(self.content, setting)
         )
-        symbol = None
+        symbol, marks = None, ""
         if kind == "coverage":
             table = [line for line in table if line["median_interval_width"]]
             if not table:
@@ -198,9 +204,12 @@ class _Maker:
             mass = any(line[name] is not None for line in table for name in known)
             row = _row_height(len({line["method"] for line in table}))
             chart = charts.positivity(mass=mass, cell=26, row=row)
+            marks = "mass" if mass else ""
         boards = [one.board for one in settings]
         data = {"table": table}
-        yield Figure(kind, environment, environment, boards, chart, data, symbol=symbol)
+        yield Figure(
+            kind, environment, environment, boards, chart, data, symbol=symbol, marks=[marks]
+        )
 
     def of_ranks(self) -> Iterator[Figure]:
         for title, summary in self.content.across:
@@ -211,7 +220,8 @@ class _Maker:
                 longest = max(len(line["method"]) for line in parts["methods"])
                 chart = charts.ranks(12 + round(layout.LETTER * (longest + 6)))
                 chart = self._fit(chart, 36 + 10 * levels, width=layout.WIDTHS["double"])
-                yield Figure("ranks", title, title, [], chart, parts)
+                marks = [name for name in ("bars",) if parts[name]]
+                yield Figure("ranks", title, title, [], chart, parts, marks=marks)
 
     def of_setting(self, setting: SettingTrials, kinds: Sequence[str]) -> Iterator[Figure]:
         table = self._filter_shown(board_lines(self.content, setting))
@@ -231,14 +241,19 @@ class _Maker:
             medians = [line["median_absolute_error"] or limits.low for line in known]
             low = max(min(limits.low, *medians), limits.low / 10)
             chart = self._fit(charts.intervals(limits=replace(limits, low=low)), rows)
-            yield figure("intervals", chart=chart, data={"table": known}, cut=limits.cut)
+            marks = _marks(known, limits)
+            yield figure(
+                "intervals", chart=chart, data={"table": known}, cut=limits.cut, marks=marks
+            )
         if "errors" in kinds:
             errors = self._filter_shown(error_lines(self.content, setting))
             unit = _quantile([line["median_absolute_error"] for line in known], 0.5) or 1.0
             most = 10 * _quantile([abs(line["error"]) for line in errors], 0.9)
-            most = min(most, max(abs(line["error"]) for line in errors)) or unit
+            largest = max(abs(line["error"]) for line in errors)
+            marks = {"beyond"} if largest > most else set()
+            most = min(most, largest) or unit
             chart = self._fit(charts.errors(unit, most=most), rows)
-            yield figure("errors", chart=chart, data={"table": errors})
+            yield figure("errors", chart=chart, data={"table": errors}, marks=marks)
         if "cdf" in kinds:
             best = _best(known)
             steps = self._filter_shown(cdf_lines(self.content, setting))
@@ -246,7 +261,10 @@ class _Maker:
             least = min(line["rmse"] for line in known)
             squares = AxisLimits(least**2 / 1000, limits.domain[1] ** 2)
             chart = self._fit(charts.cdf(limits=squares), _TALL, of=len(known))
-            yield figure("cdf", chart=chart, data={"table": steps}, symbol=layout.STROKE)
+            marks = _marks_of_cdf(steps, squares)
+            yield figure(
+                "cdf", chart=chart, data={"table": steps}, symbol=layout.STROKE, marks=marks
+            )
         timed = [line for line in known if line["seconds"]]
         seconds = limits_of(line["seconds"] for line in timed)
         if seconds is None:
@@ -266,7 +284,8 @@ class _Maker:
             chart = charts.pareto(limits=limits, seconds=across, labels=True)
             chart = self._fit(chart, _TALL, of=len(timed))
             tables = {"table": kept, "names": names}
-            yield figure("pareto", chart=chart, data=tables, cut=limits.cut)
+            marks = _marks(kept, limits)
+            yield figure("pareto", chart=chart, data=tables, cut=limits.cut, marks=marks)
         if "times" in kinds:
             named = [line | {"estimator": line["method"]} for line in timed]
             spent = [line[part] for line in timed for part in ("fit_seconds", "estimate_seconds")]
@@ -303,6 +322,46 @@ class _Maker:
             padding={"left": 2, "top": 4, "right": 14, "bottom": 2},
             **note,
         )
+
+
+def _marks(lines: Lines, limits: AxisLimits) -> set[str]:
+    """Return which marks a chart of the lines' RMSEs has."""
+    inside = [line for line in lines if line["rmse"] <= limits.domain[1]]
+    bars = [line for line in lines if line["rmse_low"] is not None]
+    fastest = min(inside, key=lambda line: (line["seconds"] or math.inf, line["rmse"]))
+    drawn = {
+        "hollow": any(line["failure_rate"] for line in inside),
+        "bars": bool(bars),
+        "dashed": any(line["heavy_tailed"] for line in bars),
+        "ticks": any(line["median_absolute_error"] for line in lines),
+        # The line joins at least two points.
+        "front": any(line["rmse"] < fastest["rmse"] for line in inside),
+    }
+    return {name for name, is_drawn in drawn.items() if is_drawn}
+
+
+def _marks_of_sweep(lines: Lines, limits: AxisLimits, points: int) -> set[str]:
+    """Return which marks a chart of the lines' RMSEs at so many points has."""
+    by_method: dict[str, list[bool]] = {}
+    for line in sorted(lines, key=lambda line: line["value"]):
+        banded = not line["heavy_tailed"] and bool(line["rmse_low"])
+        by_method.setdefault(line["method"], []).append(banded)
+    found = by_method.values()
+    bands = any(a and b for banded in found for a, b in pairwise(banded))
+    drawn = {
+        "bands": bands,
+        "gaps": bands and any(line["heavy_tailed"] for line in lines),
+        "ends": any(len(banded) < points for banded in found),
+    }
+    return _marks(lines, limits) | {name for name, is_drawn in drawn.items() if is_drawn}
+
+
+def _marks_of_cdf(steps: Lines, limits: AxisLimits) -> set[str]:
+    """Return which marks a chart of distributions of squared error has."""
+    end = {line["method"]: line["share"] for line in steps}
+    shown = {line["method"] for line in steps if line["squared_error"] <= limits.domain[1]}
+    drawn = {"ends": any(end[method] < 1 for method in shown), "beyond": len(shown) < len(end)}
+    return {name for name, is_drawn in drawn.items() if is_drawn}
 
 
 def _frame(limits: AxisLimits, length: float) -> layout.Frame:

@@ -8,7 +8,8 @@ import pytest
 
 from ope_bench.base.files import file_identity
 from ope_bench.report.content import ReportData
-from ope_bench.report.figures import FORMATS, compact_svg, write_figures
+from ope_bench.report.figure_layout import CAPTIONS
+from ope_bench.report.figures import FORMATS, compact_svg, figures, write_figures
 from ope_bench.trials.status import Status
 
 from .conftest import HOSTILE, made
@@ -283,3 +284,30 @@ def test_control_characters_are_escapes_in_figures(stored, tmp_path):
     text = "".join(path.read_text(encoding="utf-8") for path in pages)
     assert "\x1b" not in text
     assert "x1b" in text
+
+
+def test_captions_explain_only_marks_that_a_figure_has(stored):
+    def captions(failed, heavy):
+        records = [
+            made(name, r, 50.0 if r == heavy else 0.1 * (place + 1) * (-1) ** r + 0.01 * r, n=n)
+            for n in (10, 100)
+            for place, name in enumerate(("ipw", "dm"))
+            for r in range(30)
+            if (name, r) != ("dm", failed)
+        ]
+        lost = [made("dm", failed, status=Status.ERROR, n=n) for n in (10, 100) if failed]
+        content = ReportData.read(stored([*records, *lost]))
+        short = {one.label: one.label for one in content.estimators}
+        return {
+            (one.kind, mark)
+            for one in figures(content, short)
+            for mark, text in CAPTIONS[one.kind].items()
+            if text in one.caption
+        }
+
+    plain = captions(None, None)
+    assert {mark for _, mark in plain} == {"all", "bars", "bands", "ticks"}
+    assert captions(7, None) - plain == {
+        *(("sweep", "hollow"), ("intervals", "hollow"), ("cdf", "ends"))
+    }
+    assert captions(None, 3) - plain == {("intervals", "dashed"), ("errors", "beyond")}
