@@ -207,4 +207,4 @@ def unit_errors(
             path = RidgePath.of_products(left[:d, :d], left[:d, d])
         fit = mean[d] + (held[:, :d] - mean[:d]) @ path.coefficients(penalties)
         error += np.square(held[:, [d]] - fit).sum(axis=0)
-    return error / k
+    return np.asarray(error / k)
