@@ -345,6 +345,11 @@ class Board:
         """Sampling of the problem: redrawn in each replicate, or fixed for all."""
         return self.spec.worlds
 
+    @property
+    def decided(self) -> bool:
+        """Whether any row could be told from the best, or called equal to it."""
+        return any(row.tied is not None for row in self.rows if row.rank and row.rank > 1)
+
     def facts(self) -> dict[str, Any]:
         """Return the board's facts of its setting, as plain JSON."""
         names = (

@@ -61,13 +61,12 @@ def board_table(board: Board, columns: Columns = None, *, tied: str = BOLD) -> T
     table = column_table(title, chosen, board.rows, board=board, notes=notes)
 
     def adjust(cell: Entry, column: TableColumn, row: Row) -> Entry:
-        if board.by != "rmse":
+        if not (board.by == "rmse" and board.decided) and cell.style in ("best", "good"):
             # Ties are of the score: on boards in another order a style for them says nothing.
-            return Entry(cell.text, cell.value) if cell.style in ("best", "good") else cell
-        if tied == STAR and column.key == "rank":
+            cell = Entry(cell.text, cell.value)
+        if board.by == "rmse" and column.key == "rank":
             # Color may not be visible.
-            sign = STAR if row.tied else built_in.OPEN if row.tied is None and row.rank else " "
-            return replace(cell, text=f"{cell.text}{sign}")
+            return replace(cell, text=f"{cell.text}{rank_sign(board, row, tied)}")
         return cell
 
     rows = (
@@ -75,6 +74,20 @@ def board_table(board: Board, columns: Columns = None, *, tied: str = BOLD) -> T
         for cells, row in zip(table.rows, board.rows, strict=True)
     )
     return replace(table, rows=tuple(rows))
+
+
+def rank_sign(board: Board, row: Row, tied: str) -> str:
+    """Return the sign at a row's rank: tied with the best, open, or neither.
+
+    Parameters
+    ----------
+    tied : mark of rows tied with the best, `BOLD` or `STAR`.
+    """
+    if row.rank and row.tied is None:
+        return built_in.OPEN
+    if tied == BOLD:
+        return ""
+    return STAR if row.tied and board.decided else " "
 
 
 def csv_table(board: Board, columns: Columns, parameters: Sequence[BoardColumn]) -> TextTable:
@@ -614,7 +627,7 @@ def render_tables(
         return "\n".join(map(tables.render_latex, found))
     # Notes that several tables share are moved to the end, each once.
     parts = list(found)
-    counts = Counter(note for table in parts for note in dict.fromkeys(table.notes))
+    counts = Counter(note for table in parts for note in dict.fromkeys(table.explained))
     shared = tuple(note for note, count in counts.items() if count > 1)
     parts = [
         replace(table, notes=tuple(note for note in table.notes if note not in shared))

@@ -117,12 +117,13 @@ def _notes_on_errors(board: Board, shown: set[str], tied: str) -> Iterator[str]:
         if min(replicates) < FEW:
             yield f"replicates are few: {COVERED}"
     if by_rmse and shown & ({"rank"} if tied == STAR else {"estimator", "rmse"}):
-        if any(row.tied for row in rows):
+        if board.decided:
             yield f"{tied} does not differ significantly from the best score (paired, Holm, 5 %)"
         if any(row.tied is None and row.rank for row in rows):
+            nor = "nor do these, but" if board.decided else "may equal the best:"
             yield (
-                f"{built_in.OPEN} nor do these, but a score larger by half would have been missed "
-                "too: more replicates are needed"
+                f"{built_in.OPEN} {nor} a score larger by half would have been missed too: more "
+                "replicates are needed"
             )
     if by_rmse and shown & {"rank", "score"} and any(r.mostly_failed and r.finite for r in rows):
         yield "without rank: failed on more than half of the data sets"

@@ -81,6 +81,15 @@ class TextTable:
         }
 
     @property
+    def explained(self) -> tuple[str, ...]:
+        """The notes without those on marks that no cell has."""
+        texts = "".join(cell.text for row in self.rows for cell in row)
+        every = not self.rows
+        return tuple(
+            one for one in self.notes if every or not re.match(r"\W ", one) or one[0] in texts
+        )
+
+    @property
     def widths(self) -> list[int]:
         """Letters of the longest text of each column."""
         return [
@@ -299,7 +308,7 @@ def render_markdown(table: TextTable) -> str:
             *(map(cell, row, table.columns) for row in table.rows),
         ]
         lines += [*(f"| {' | '.join(cells)} |" for cells in grid), ""]
-    lines += [f"- {prose(note)}" for note in table.notes]
+    lines += [f"- {prose(note)}" for note in table.explained]
     return "\n".join(lines) + "\n"
 
 
@@ -375,10 +384,7 @@ def render_latex(table: TextTable) -> str:
             return rf"\texttt{{{text}}}"
         return rf"\textbf{{{text}}}" if one.style == "best" else text
 
-    # A mark that no cell has, such as that of a rank where ranks are not shown, needs no words.
-    texts = "".join(one.text for row in table.rows for one in row)
-    explained = (one for one in table.notes if not re.match(r"\W ", one) or one[0] in texts)
-    notes = [note[0].upper() + note[1:] for note in explained]
+    notes = [note[0].upper() + note[1:] for note in table.explained]
     apart = [one for one in notes if len(one.split()) > _LONGEST_NOTE or "seed" in one.split()]
     sentences = [table.title.replace(" | ", ", "), *(one for one in notes if one not in apart)]
     sizes = (
@@ -479,8 +485,8 @@ def render_html(table: TextTable) -> str:
     parts = [f"<p><b>{html.escape(table.title)}</b></p>"] if table.title else []
     if table.rows:
         parts.append(render_rows(table))
-    if table.notes:
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    if table.explained:
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.explained)
         parts.append(f"<ul>{notes}</ul>")
     return "".join(parts)
 
@@ -572,7 +578,7 @@ def render_text(
         console.print(Text(table.title, style="bold"))
     if table.rows:
         console.print(grid)
-    for note in table.notes:
+    for note in fitted.explained:
         console.print(Padding(Text(note, style="dim"), (0, 0, 0, 2)))
     return "\n".join(line.rstrip() for line in stream.getvalue().split("\n"))
 

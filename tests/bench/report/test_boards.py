@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 
@@ -139,8 +140,8 @@ def test_rows_whose_weight_lies_in_one_sample_are_named(record, form):
         for name, share in (("one-row", 0.9), ("many-rows", 0.05))
         for r in range(10)
     ]
-    # Tables for articles have no coverage unless it is asked for.
-    columns = select_columns(["estimator", "coverage"]) if form == "latex" else None
+    # Tables for articles and terminals have no coverage unless it is asked for.
+    columns = None if form == "markdown" else select_columns(["estimator", "coverage"])
     text = " ".join(render(boards(records), form, columns=columns).split())
     mark = r"\ddag{}" if form == "latex" else "‡"
     words = DOUBTFUL_WEIGHTS.replace("%", r"\%") if form == "latex" else DOUBTFUL_WEIGHTS
@@ -149,8 +150,9 @@ def test_rows_whose_weight_lies_in_one_sample_are_named(record, form):
     assert "‡" not in render(boards(records[10:]), form)
 
 
-@pytest.mark.parametrize("by", ["rmse", "coverage"])
-@pytest.mark.parametrize("form", ["text", "markdown"])
+@pytest.mark.parametrize(
+    ("form", "by"), [("markdown", "rmse"), ("markdown", "coverage"), ("text", "coverage")]
+)
 def test_rows_whose_weights_may_be_large_are_named(record, form, by):
     records = [
         record(name, r, 0.1, standard_error=0.1, diagnostics={LEAST_EFFECTIVE: least})
@@ -166,6 +168,40 @@ def test_rows_whose_weights_may_be_large_are_named(record, form, by):
         "large": [RARE_WEIGHTS],
         "moderate": [],
     }
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "latex"])
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_note_on_a_mark_has_a_cell_with_it(mixed, record, form, width):
+    doubtful = [
+        record(name, r, 0.1 + r, standard_error=0.1, max_weight_share=0.9)
+        for name in ("one-row", "other")
+        for r in range(4)
+    ]
+    for records in (mixed, doubtful):
+        text = render(boards(records), form, width=width)
+        for mark in ("‡", "?", r"\ddag{}"):
+            notes = re.findall(rf"^[ %-]*{re.escape(mark)} ", text, re.MULTILINE)
+            assert not notes or text.count(mark) > len(notes)
+
+
+def test_no_row_stands_out_where_none_can_be_told_from_the_first(record):
+    def texts(count):
+        records = [
+            record(name, r, error * (-1) ** r + r / 100)
+            for name, error in (("near", 0.1), ("far", 5.0))
+            for r in range(count)
+        ]
+        return [render(boards(records), form) for form in ("text", "markdown")]
+
+    few, bold = texts(4)
+    assert re.search(r"^ 1 +near", few, re.MULTILINE)
+    assert re.search(r"^2\? +far", few, re.MULTILINE)
+    assert "| 2? | far |" in bold
+    assert "**" not in bold
+    many, bold = texts(40)
+    assert re.search(r"^1\* +near", many, re.MULTILINE)
+    assert "| 1 | **near** |" in bold
 
 
 def test_latex_is_escaped(mixed):
