@@ -177,7 +177,10 @@ class _Maker:
             data = {"table": kept, "ends": ends}
             stem = f"sweep-{measure.replace('_', '-')}"
             boards = [setting.board for setting in settings]
-            label, cut, marks = sweep.title, limits.cut, _marks_of_sweep(kept, limits, len(at))
+            label, cut, marks = sweep.title, limits.cut, _marks_of_sweep(kept, limits)
+            # Where it did not run a line ends as well, which needs no words.
+            if any(not line["rmse"] for line in table if line["method"] in best):
+                marks.add("ends")
             yield Figure(
                 "sweep", label, identity, boards, chart, data, stem=stem, cut=cut, marks=marks
             )
@@ -340,8 +343,8 @@ def _marks(lines: Lines, limits: AxisLimits) -> set[str]:
     return {name for name, is_drawn in drawn.items() if is_drawn}
 
 
-def _marks_of_sweep(lines: Lines, limits: AxisLimits, points: int) -> set[str]:
-    """Return which marks a chart of the lines' RMSEs at so many points has."""
+def _marks_of_sweep(lines: Lines, limits: AxisLimits) -> set[str]:
+    """Return which marks a chart of the lines' RMSEs along a parameter has."""
     by_method: dict[str, list[bool]] = {}
     for line in sorted(lines, key=lambda line: line["value"]):
         banded = not line["heavy_tailed"] and bool(line["rmse_low"])
@@ -351,7 +354,6 @@ def _marks_of_sweep(lines: Lines, limits: AxisLimits, points: int) -> set[str]:
     drawn = {
         "bands": bands,
         "gaps": bands and any(line["heavy_tailed"] for line in lines),
-        "ends": any(len(banded) < points for banded in found),
     }
     return _marks(lines, limits) | {name for name, is_drawn in drawn.items() if is_drawn}
 
