@@ -52,17 +52,23 @@ class LeastSquaresRatio:
         penalty = self.penalty
         if penalty is None:
             penalty = self._chosen(logged, target, *folds(view, FOLDS, rng))
-        theta = self.solve(logged, target, penalty)
+        theta = self.solve(*self._moments(logged, target), penalty)
         return SampleWeights(logged @ theta, target @ theta, {"penalty": float(penalty)})
 
-    def solve(self, logged: FloatArray, target: FloatArray, penalty: float) -> FloatArray:
-        """Return θ for the values of a basis at both samples, (n, k) and (m, k): (k,)."""
+    def _moments(self, logged: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return β H1 + (1 - β) H0 and h of a basis at both samples, (n, k) and (m, k)."""
         gram = (1.0 - self.beta) * logged.T @ logged / len(logged)
         if self.beta > 0:
             gram += self.beta * target.T @ target / len(target)
+        return gram, target.mean(axis=0)
+
+    @staticmethod
+    def solve(gram: FloatArray, mean: FloatArray, penalty: float) -> FloatArray:
+        """Return θ for the moments of a basis, (k, k) and (k,): (k,)."""
+        gram = gram.copy()
         gram[np.diag_indices_from(gram)] += penalty
         # Least squares, since without a penalty indicators may be sums of others.
-        theta: FloatArray = np.linalg.lstsq(gram, target.mean(axis=0), rcond=None)[0]
+        theta: FloatArray = np.linalg.lstsq(gram, mean, rcond=None)[0]
         return theta
 
     def _chosen(
@@ -74,8 +80,9 @@ class LeastSquaresRatio:
             train_target, test_target = target[other != k], target[other == k]
             if not (len(train) and len(train_target) and len(test_target)):
                 continue
+            moments = self._moments(train, train_target)
             for j, penalty in enumerate(PENALTIES):
-                theta = self.solve(train, train_target, float(penalty))
+                theta = self.solve(*moments, float(penalty))
                 at_logged, at_target = test @ theta, test_target @ theta
                 loss[j] += (1.0 - self.beta) * np.square(at_logged).mean()
                 loss[j] += self.beta * np.square(at_target).mean() - 2.0 * at_target.mean()
