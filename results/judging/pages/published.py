@@ -24,6 +24,7 @@ LIMIT = 2.6
 
 MEASURES: dict[str, tuple[str, Callable[[FloatArray, FloatArray, FloatArray], FloatArray]]] = {
     "mse": ("mean square error", lambda error, truth, low: np.square(error)),
+    "ee": ("mean of |error|", lambda error, truth, low: np.abs(error)),
     "relative-ee": ("mean of |error| / |V|", lambda error, truth, low: np.abs(error / truth)),
     "radius": (
         "mean of (V - lower end) / V, 0 where the end is above V",
@@ -64,8 +65,8 @@ def _section(told: Mapping[str, Any], folder: Path) -> tuple[str, int, int]:
             each = np.mean([scale * measure(*found[one, label]) for one in settings], axis=0)
             ours, spread = float(each.mean()), float(each.std(ddof=1))
             own = spread / math.sqrt(len(each))
-            # A source that gives no error has one log a setting, drawn from one seed as ours are.
-            error = spread if error is None else error
+            # A source that gives no error has so many logs a setting, drawn as ours are.
+            error = spread / math.sqrt(told.get("logs", 1)) if error is None else error
             gap = (ours - value) / math.hypot(own, error)
             agrees = abs(gap) <= LIMIT
             same += agrees
