@@ -15,6 +15,7 @@ from judging.pages.page import opening, table
 from judging.trials.committed import labels_of
 from judging.trials.rows import rows_of
 from ope_bench.contracts.arrays import FloatArray
+from ope_bench.plugins.registry import registry
 
 Cells = dict[tuple[str, str], FloatArray]
 """(3, trials) errors, truths and lower ends, by setting and row name."""
@@ -106,5 +107,8 @@ def _cells(folder: Path) -> Cells:
         name = labels[row["estimator"], row["params"]]
         truth, low = row["truth_expected"], row.get("interval_low")
         trial = (row["estimate"] - truth, truth, np.nan if low is None else low)
-        found.setdefault((row["environment_params"], name), []).append(trial)
+        # A parameter that came later and has its default is not in a setting's key.
+        added = registry().find("environment", row["environment"]).cls.added_parameters
+        setting = json.dumps({**added, **json.loads(row["environment_params"])})
+        found.setdefault((setting, name), []).append(trial)
     return {key: np.array(trials).T for key, trials in found.items()}

@@ -62,6 +62,8 @@ def break_processes(
     """Make new processes with fixed kernels fail by their size of blocks; return those started."""
     counts = tmp_path / "started"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # of whoever runs the tests
+        monkeypatch.delenv(name, raising=False)
     before = os.environ.get("PYTHONPATH")
     monkeypatch.setenv(
         "PYTHONPATH", f"{tmp_path}{os.pathsep}{before}" if before else str(tmp_path)
