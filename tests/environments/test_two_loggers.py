@@ -52,7 +52,9 @@ def test_rows_have_the_value_the_strata_and_the_propensities_of_their_loggers():
         assert problem.propensity[rows] == pytest.approx(chance)
         assert better[rows].mean() == pytest.approx(share, abs=0.02)
     assert truth.empirical == pytest.approx(truth.expected, abs=0.15)
-    weight = problem.target_policy.probability(problem.context, problem.action) / problem.propensity
+    weight = (
+        problem.target_policy.probability(problem.context, problem.action) / problem.propensity
+    )
     assert (weight * problem.reward).mean() == pytest.approx(
         truth.expected, abs=4 * world.variance() ** 0.5
     )

@@ -1,0 +1,1 @@
+"""Two contexts, two actions, two logging policies."""

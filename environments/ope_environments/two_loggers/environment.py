@@ -1,4 +1,4 @@
-"""`two-loggers`: two contexts, two actions, two logging policies; every variance by enumeration."""
+"""`two-loggers`: two contexts, two actions, two loggers; every variance by enumeration."""
 
 from __future__ import annotations
 
