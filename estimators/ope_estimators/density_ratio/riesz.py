@@ -57,18 +57,19 @@ class LeastSquaresRatio:
 
     def _moments(self, logged: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return β H1 + (1 - β) H0 and h of a basis at both samples, (n, k) and (m, k)."""
-        gram = (1.0 - self.beta) * logged.T @ logged / len(logged)
+        gram: FloatArray = (1.0 - self.beta) * logged.T @ logged / len(logged)
         if self.beta > 0:
             gram += self.beta * target.T @ target / len(target)
-        return gram, target.mean(axis=0)
+        mean: FloatArray = target.mean(axis=0)
+        return gram, mean
 
     @staticmethod
     def solve(gram: FloatArray, mean: FloatArray, penalty: float) -> FloatArray:
         """Return θ for the moments of a basis, (k, k) and (k,): (k,)."""
-        gram = gram.copy()
-        gram[np.diag_indices_from(gram)] += penalty
+        penalized = gram.copy()
+        penalized[np.diag_indices_from(gram)] += penalty
         # Least squares, since without a penalty indicators may be sums of others.
-        theta: FloatArray = np.linalg.lstsq(gram, mean, rcond=None)[0]
+        theta: FloatArray = np.linalg.lstsq(penalized, mean, rcond=None)[0]
         return theta
 
     def _chosen(

@@ -108,7 +108,7 @@ def _cells(folder: Path) -> Cells:
         truth, low = row["truth_expected"], row.get("interval_low")
         trial = (row["estimate"] - truth, truth, np.nan if low is None else low)
         # A parameter that came later and has its default is not in a setting's key.
-        added = registry().find("environment", row["environment"]).cls.added_parameters
-        setting = json.dumps({**added, **json.loads(row["environment_params"])})
+        cls: Any = registry().find("environment", row["environment"]).cls
+        setting = json.dumps({**cls.added_parameters, **json.loads(row["environment_params"])})
         found.setdefault((setting, name), []).append(trial)
     return {key: np.array(trials).T for key, trials in found.items()}
