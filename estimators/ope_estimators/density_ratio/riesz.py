@@ -69,8 +69,8 @@ class LeastSquaresRatio:
         penalized = gram.copy()
         penalized[np.diag_indices_from(gram)] += penalty
         # Least squares, since without a penalty indicators may be sums of others.
-        theta: FloatArray = np.linalg.lstsq(penalized, mean, rcond=None)[0]
-        return theta
+        theta, *_ = np.linalg.lstsq(penalized, mean, rcond=None)
+        return np.asarray(theta, dtype=np.float64)
 
     def _chosen(
         self, logged: FloatArray, target: FloatArray, fold: IntArray, other: IntArray
