@@ -78,7 +78,11 @@ def _section(told: Mapping[str, Any], folder: Path) -> tuple[str, int, int]:
     head = ["where", "estimator", "published", "ours", "z", ""]
     title = f"## {told['title']}\n\n{told['source']} Suite `{told['suite']}`, {word}"
     title += f" times {1 / scale:g}" if scale != 1 else ""
-    return f"{title}.\n\n{table(head, rows, 'llrrrl')}", len(rows), same
+    cells = table(head, rows, "llrrrl")
+    folded = (
+        f"<details><summary>{same} of {len(rows)} reproduced</summary>\n\n{cells}\n\n</details>"
+    )
+    return f"{title}.\n\n{folded}", len(rows), same
 
 
 def _settings(where: Mapping[str, Any], label: str, found: Cells) -> list[str]:
