@@ -250,13 +250,16 @@ def _reflowed(docstring: str, columns: int) -> list[str]:
 
     def wrapped(item: re.Match[str]) -> str:
         lines = item[0].splitlines()
-        if item["first"] is None or max(map(len, lines)) <= columns:
+        if item["first"] is None or max(map(len, lines)) <= columns or ">>> " in lines[0]:
+            # Tables are drawn, and code is copied.
             return item[0]
+        # The docstring indents what follows a parameter's first line, a formula's or an item's.
+        named = item["first"] != "" or re.match(r"[\w, ()*]+ : |[-*] ", item[0]) is not None
         return textwrap.fill(
             " ".join(line.strip() for line in lines),
             columns,
             initial_indent=item["first"],
-            subsequent_indent=item["rest"] or item["first"],
+            subsequent_indent=item["rest"] or item["first"] + " " * 4 * named,
             break_on_hyphens=False,
         )
 
@@ -266,43 +269,35 @@ def _reflowed(docstring: str, columns: int) -> list[str]:
 
 
 def _table(text: str, columns: int) -> str:
-    """Draw a table of a docstring again, its widest column wrapped.
+    """Draw a table of a docstring as the tables of boards are, its wide columns wrapped.
 
-    >>> print(_table("====  ====\\n`id`  reads the log, writes\\n      none\\n====  ====", 24))
-    ==  ====================
-    id  reads the log,
-        writes none
-    ==  ====================
+    >>> print(_table("====  ====\\n`id`  reads the log, writes\\n      none\\n====  ====", 20))
+    id reads the log,
+       writes none
     """
-    ruler = text.partition("\n")[0]
-    starts = [place.start() for place in re.finditer(r"=+", ruler)]
+    from ope_bench.report.tables import Entry, TableColumn, TextTable, render_text
+
+    starts = [place.start() for place in re.finditer(r"=+", text.partition("\n")[0])]
     rows: list[list[str]] = []
     for line in text.splitlines():
-        pairs = zip(starts, [*starts[1:], None], strict=True)
-        cells = [line[start:end].strip().replace("`", "") for start, end in pairs]
+        cells = [line[start:end] for start, end in itertools.pairwise([*starts, None])]
+        cells = [cell.replace("`", "").strip() for cell in cells]
         if cells[0]:
             rows.append(cells)
         else:
-            rows[-1] = [
-                f"{before} {cell}".strip() for before, cell in zip(rows[-1], cells, strict=True)
-            ]
-    rulers = {number for number, row in enumerate(rows) if set(row[0]) == {"="}}
-    filled = [row for number, row in enumerate(rows) if number not in rulers]
-    widths = [max(map(len, column)) for column in zip(*filled, strict=True)]
-    widest = widths.index(max(widths))
-    over = starts[0] + sum(widths) + 2 * (len(widths) - 1) - columns
-    widths[widest] = max(widths[widest] - max(over, 0), 20)
-    drawn = []
-    for number, row in enumerate(rows):
-        if number in rulers:
-            drawn.append("  ".join("=" * width for width in widths))
-            continue
-        wrapped = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
-        drawn += [
-            "  ".join(map(str.ljust, parts, widths))
-            for parts in itertools.zip_longest(*wrapped, fillvalue="")
-        ]
-    return "\n".join(" " * starts[0] + line.rstrip() for line in drawn)
+            rows[-1] = [" ".join(pair).strip() for pair in zip(rows[-1], cells, strict=True)]
+    # Rulers are first, last and below a heading.
+    titles = rows[1] if rows[2][0].startswith("==") and len(rows) > 3 else [""] * len(starts)
+    kept = [row for row in rows if row is not titles and not row[0].startswith("==")]
+    table = TextTable(
+        columns=tuple(
+            TableColumn(key=f"{place}", title=title, right=False, overflow="fold")
+            for place, title in enumerate(titles)
+        ),
+        rows=tuple(tuple(map(Entry, row)) for row in kept),
+    )
+    drawn = render_text(table, width=columns - starts[0]).strip("\n")
+    return textwrap.indent(drawn, " " * starts[0])
 
 
 # List what is installed: environments, estimators and suites, also broken or ambiguous ones.
@@ -325,6 +320,8 @@ def print_inventory(
         found = {kind: rows_of(kind) for kind in kinds}
         emit({"schema": 1, **found})
     if output is Format.TEXT:
+        if not ids and any(row.get("access") for rows in found.values() for row in rows):
+            _print_legend()
         for title, rows in found.items():
             (_print_ids if ids else _print_rows)(title, rows)
 
@@ -387,17 +384,22 @@ def rows_of(kind: Kind) -> list[Row]:
     return rows
 
 
+def _print_legend() -> None:
+    """Print what letters beside estimators mean."""
+    letters = ", ".join(
+        f"{letter} {word.replace('_', ' ')}"
+        for word, letter in ACCESS_LETTERS.items()
+        if word != "samples"
+    )
+    legend = (
+        f"In brackets, what an estimator needs beyond samples: {letters}, {DEPENDS} by parameters."
+    )
+    write(textwrap.fill(legend, max(width(), 40)) + "\n")
+
+
 def _print_rows(title: str, rows: list[Row]) -> None:
     """Print a heading for each origin and for groups of several, and whole summaries."""
     columns = max(width(), 40)
-    if any(row.get("access") for row in rows):
-        letters = ", ".join(
-            f"{letter} {word.replace('_', ' ')}"
-            for word, letter in ACCESS_LETTERS.items()
-            if word != "samples"
-        )
-        legend = f"In brackets, what is needed beyond samples: {letters}, {DEPENDS} by parameters."
-        write("\n".join(textwrap.wrap(legend, columns)) + "\n")
     for origin in dict.fromkeys(row["origin"] for row in rows):
         ours = [row for row in rows if row["origin"] == origin]
         write(f"{len(ours)} {title} ({origin})")

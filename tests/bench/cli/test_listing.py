@@ -101,7 +101,8 @@ def test_pages_of_all_plugins_fit_80_columns_but_for_paths(kind: Kind) -> None:
         for plugin in registries.registry().plugins(kind)
         for facts in catalog.describe_plugin(plugin.id)
         for line in catalog.page(facts, 80).splitlines()
-        if len(line) > 80 and not re.match(r"source +/\S+$", line)
+        # Paths and code are copied.
+        if len(line) > 80 and not re.match(r"source +/\S+$|>>> ", line)
     }
     assert wide == set()
 
@@ -113,6 +114,15 @@ def test_tables_of_a_page_are_wrapped_within_their_columns(cli: Cli) -> None:
     # What did not fit goes on below it.
     assert lines[place + 1][:start].isspace()
     assert lines[place + 1][start:].strip()
+
+
+@pytest.mark.parametrize(("name", "parameter"), [("gaussian", "embedding_std"), ("edr", "compo")])
+def test_what_follows_the_first_line_of_a_parameter_is_indented(
+    cli: Cli, name: str, parameter: str
+) -> None:
+    lines = cli("show", name).out.splitlines()
+    place = next(k for k, line in enumerate(lines) if re.match(rf"{parameter}.* : .", line))
+    assert re.match(r" {4}\S", lines[place + 1])
 
 
 def test_a_page_tells_parameters_access_and_source(cli: Cli) -> None:
@@ -145,6 +155,13 @@ def test_the_example_of_an_environment_can_be_pasted_into_a_shell(cli: Cli, name
     assert words[:3] == ["ope-bench", "run", "--est"]
     told = cli(*words[1:], "--dry-run", "--format", "json").json
     assert told["planned"] > 0
+
+
+def test_the_legend_comes_before_all_that_is_listed(cli: Cli) -> None:
+    said = cli("list").out
+    assert said.startswith("In brackets")
+    assert said.count("In brackets") == 1
+    assert "In brackets" not in cli("list", "suites").out
 
 
 def test_a_class_in_a_file_can_be_shown(cli: Cli, tiny: Callable[[str], str]) -> None:
