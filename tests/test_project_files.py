@@ -216,6 +216,15 @@ def test_every_file_that_measures_something_says_what_and_when(name: str) -> Non
     assert sorted(named) == sorted(path.name for path in folder.glob("*.py"))
 
 
+def test_the_page_for_programs_names_what_does_the_things_that_are_not_here() -> None:
+    docs = ROOT / "bench" / "docs"
+    answer = (docs / "faq.md").read_text(encoding="utf-8").partition("**What is not here?**")[2]
+    named = set(re.findall(r"\[([^\]]+)\]\(https://github", answer))
+    assert len(named) > 4
+    text = (docs / "llms.txt").read_text(encoding="utf-8").partition("## What is not here")[2]
+    assert [one for one in named if one not in text] == []
+
+
 def test_the_page_for_programs_names_commands_that_exist() -> None:
     text = (ROOT / "bench" / "docs" / "llms.txt").read_text(encoding="utf-8")
     reference = (ROOT / "bench" / "docs" / "cli.md").read_text(encoding="utf-8")

@@ -131,7 +131,7 @@ def log_format(name: str) -> LogFormat:
         msg = f"log format '{name}' cannot be loaded: {exc}"
         raise UsageError(msg) from exc
     if not isinstance(made, LogFormat):
-        msg = f"'{name}' is no LogFormat"
+        msg = f"'{name}' is no LogFormat; write `class {cls or name}(LogFormat):`"
         raise UsageError(msg)
     return made
 

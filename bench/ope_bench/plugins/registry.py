@@ -164,7 +164,7 @@ class Plugin:
         if not (isinstance(cls, type) and issubclass(cls, base)):
             msg = (
                 f"{self.kind} '{self.id}' ({self.origin}, {self.target}) is not a subclass of "
-                f"ope_bench.{base.__name__}"
+                f"ope_bench.{base.__name__}; write `class {name}({base.__name__}):`"
             )
             raise PluginError(msg)
         return cls

@@ -362,6 +362,16 @@ def test_a_silent_mistake_of_an_environment_is_told_by_its_check(
     assert_in_order(answer, one_line(str(failure.value)))
 
 
+@pytest.mark.parametrize("verb", ["check", "run --env gaussian --est"])
+def test_a_class_without_the_base_is_told_how_to_begin(
+    verb: str, cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text("class Mine:\n    def estimate(self, view): ...\n")
+    said = cli(*verb.split(), "mine.py:Mine")
+    assert said.code == 2
+    assert "class Mine(Estimator)" in one_line(said.err)
+
+
 @pytest.mark.parametrize("verb", ["check", "run"])
 @pytest.mark.parametrize(
     ("reference", "answer"),

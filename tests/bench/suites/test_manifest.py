@@ -81,7 +81,7 @@ def test_settings_that_are_the_same_after_coercion_are_planned_once() -> None:
         ([f"{EST}[shift=.inf]"], "'shift' = inf"),
         (["ipv"], "unknown estimator 'ipv'; did you mean 'ipw'"),
         ([f"{TINY}:Nothing"], "has no estimator 'Nothing'"),
-        ([ENV], "is not a subclass of ope_bench.Estimator"),
+        ([ENV], "is not a subclass of ope_bench.Estimator; write"),
         (["./nowhere.py:Average"], "no such file"),
     ],
 )
