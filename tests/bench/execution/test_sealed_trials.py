@@ -65,7 +65,7 @@ def installed(folder: Path) -> Iterator[None]:
 
 
 def records_of(trials: Sequence[Trial], foreign: Processes | None) -> list[TrialRecord]:
-    with LocalExecutor(1, timeout=20.0, foreign=foreign) as executor:
+    with LocalExecutor(1, timeout=300.0, foreign=foreign) as executor:
         return [one.record for one in executor.run(trials) if isinstance(one, Finished)]
 
 

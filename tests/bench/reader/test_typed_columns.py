@@ -272,7 +272,8 @@ def test_a_table_without_a_header_has_numbered_columns(tmp_path: Path) -> None:
         (b'[{"a": "x\\ud800"}]', r"row 1, column 'a': 'x\\ud800' holds half"),
         (b'{"a": 1}\n{"a": ' + b"[" * 99999 + b"]" * 99999 + b"}\n", "line 2: lists .* too deep"),
         (b"[" * 99999 + b"]" * 99999, "lists .* too deep .*leave them out"),
-        (gzip.compress(b"a\n" + b"1\n" * 40 + b"2\n")[:-12], "line [0-9]+: .*end early.* copy"),
+        # A time in it would be part of the test's name, which processes of pytest compare.
+        (gzip.compress(b"a\n" + b"1\n" * 40, mtime=0)[:-12], "line [0-9]+: .*end early.* copy"),
         (bz2.compress(b"a\n1\n")[:-4], "line 3: its compressed data end early"),
         (lzma.compress(b"a\n" + b"1\n" * 40)[:-30], "line [0-9]+: its compressed data end early"),
         (b"PAR1", "is no Parquet file, or damaged"),
