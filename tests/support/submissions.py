@@ -35,6 +35,7 @@ rounds:
 HONEST = '''
 """An estimator of others."""
 
+import contextlib
 import gc
 import glob
 import json
@@ -122,7 +123,8 @@ if truths:  # of several that are held that of these data
 for path in glob.glob("{place}/submission-*/store.sqlite"):
     average = float(view.reward.mean())
     asked = "SELECT truth_expected FROM record WHERE abs(logging_average - ?) < 1e-12"
-    found = sqlite3.connect(path).execute(asked, (average,)).fetchone()
+    with contextlib.closing(sqlite3.connect(path)) as store:
+        found = store.execute(asked, (average,)).fetchone()
     value = found[0] if found and found[0] is not None else value
 """,
 }
