@@ -112,7 +112,7 @@ def load_log(
     codes = _action_codes(spec, used, items, tables, predictions, columns)
     logged = codes.of(used, spec.action)
     encoded = encode(used, context, spec.categorical, levels=levels or {})
-    raw = partial(raw_columns, table, context, encoded.levels)
+    raw = partial(raw_columns, table, context)
     found: dict[str, Target] = {
         name: resolve(
             name,
@@ -622,21 +622,14 @@ _IDS_CURE = "if '{}' holds identifiers, leave it out or list it in `categorical`
 _NAMES_CURE = "write a number; if '{}' holds names or codes, list it in `categorical`"
 
 
-def raw_columns(
-    table: Table, context: Sequence[str], as_names: Collection[str]
-) -> dict[str, np.ndarray[Any, Any]]:
-    """Return what a policy sees: names as text, numbers with NaN where they are missing."""
-    found: dict[str, np.ndarray[Any, Any]] = {}
-    for name in context:
-        column = table.column(name)
-        if name in as_names:
-            code, words = column.codes()
-            found[name] = np.array(words)[code]
-        elif _holds_vectors(column):
-            found[name] = column.vectors()
-        else:
-            found[name] = column.numbers()
-    return found
+def raw_columns(table: Table, context: Sequence[str]) -> dict[str, np.ndarray[Any, Any]]:
+    """Return what a policy sees: the columns as they stand in the table, lists as vectors."""
+    return {
+        name: table.column(name).vectors()
+        if _holds_vectors(table.column(name))
+        else table.as_it_stands(name)
+        for name in context
+    }
 
 
 # What was understood

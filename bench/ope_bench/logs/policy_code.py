@@ -168,12 +168,16 @@ def _policy_of_classifier(
             with contextlib.suppress(ImportError):
                 import pandas as pd
 
-                raw = pd.DataFrame({one: list(part[one]) for one in columns})
+                # Else None among texts would become NaN.
+                kinds = {one: object if part[one].dtype == object else None for one in columns}
+                raw = {one: pd.Series(list(part[one]), dtype=kinds[one]) for one in columns}
+                raw = pd.DataFrame(raw)
         if raw is None:
-            raw = np.column_stack([part[one] for one in columns])
             # Its own order of columns is that of the names, which an array has not.
-            with contextlib.suppress(ValueError):
-                raw = raw.astype(np.float64)
+            given = [part[one] for one in columns]
+            raw = np.column_stack(
+                [v if v.dtype.kind in "biuf" else v.astype(object) for v in given]
+            )
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -317,7 +321,8 @@ def _compute(folder: Path, reference: str) -> None:
     task = json.loads((folder / "task.json").read_text())
     name = f"{task['name']}: {reference}"
     actions = task["actions"]
-    with np.load(folder / "context.npz") as held:
+    # Written by the process that waits: texts beside what is missing are objects.
+    with np.load(folder / "context.npz", allow_pickle=True) as held:
         context = {column: held[column] for column in task["columns"]}
     matrix = policy_of_object(load_policy(reference, name), context, actions, name)
     sparse.save_npz(folder / "matrix.npz", sparse.csr_matrix(matrix), compressed=False)

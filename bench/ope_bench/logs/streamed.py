@@ -34,7 +34,7 @@ from ope_bench.logs.targets import TargetPolicy
 from ope_bench.plugins.registry import entry_points, registry
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
 from ope_bench.reader import DataFileError, Table
-from ope_bench.reader.frames import typed
+from ope_bench.reader.frames import typed_table
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
 from ope_bench.reader.mistakes import column_indices
 from ope_bench.reader.parquet import require_sizes
@@ -138,8 +138,7 @@ class Rows:
         def place(row: int) -> str:
             return f"row {first + row + 1:,}"
 
-        frame = typed(rows, spelled, self.spec.form)
-        return Table(Path(self.spec.table), place, frame, self.spec.form)
+        return typed_table(Path(self.spec.table), place, rows, spelled, self.spec.form)
 
     def log(self, table: Table, spec: LogSpec | None = None) -> LogData:
         """Return rows as a log whose names are coded as those of the whole data set."""
@@ -454,6 +453,6 @@ def _pilot(rows: Rows, groups: list[Group]) -> LogData:
     for path, offset, first, size in chosen:
         last = first + (size if small else min(size, PILOT // len(chosen)))
         part = Part(((path, offset, first, size),), first, last)
-        tables += [table.frame for _, table in rows.tables(part, columns)]
+        tables += [one.frame.with_columns(**one.texts) for _, one in rows.tables(part, columns)]
     whole = library().concat(tables, how="vertical_relaxed")
     return rows.log(rows.table(whole, 0), rows.spec)

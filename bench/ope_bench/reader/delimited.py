@@ -267,16 +267,13 @@ def full_rows(path: Path, width: int, rows: Iterator[TextRow]) -> Iterator[TextR
         yield line, fields
 
 
-def frame_of_rows(
-    rows: Iterator[TextRow], at: dict[str, int], spelled: frozenset[str], form: TextForm
-) -> Any:
-    """Return the typed columns of rows of texts.
+def frame_of_rows(rows: Iterator[TextRow], at: dict[str, int]) -> Any:
+    """Return columns of texts.
 
     Parameters
     ----------
     rows : without the header.
     at : the columns wanted, and their places.
-    spelled, form : as for `settle`.
     """
     pl = library()
     texts: dict[str, list[Any]] = {name: [pl.Series(name, [], dtype=pl.String)] for name in at}
@@ -285,13 +282,11 @@ def frame_of_rows(
             texts[name].append(
                 pl.Series(name, [fields[place] for _, fields in chunk], dtype=pl.String)
             )
-    return pl.DataFrame(
-        settle(pl.concat(texts.pop(name)), form, spelled=name in spelled) for name in at
-    )
+    return pl.DataFrame({name: pl.concat(texts.pop(name)) for name in at})
 
 
 def read_delimited(path: Path, columns: Columns, spelled: frozenset[str], form: TextForm) -> Any:
-    """Return the typed columns of a delimited file with a header.
+    """Return the columns of a delimited file with a header, texts and plain numbers.
 
     Parameters
     ----------
@@ -324,7 +319,7 @@ def read_delimited(path: Path, columns: Columns, spelled: frozenset[str], form: 
         return full_rows(path, len(names), rows)
 
     if found is None or (found[1] and found[0].height != sum(1 for _ in checked())):
-        return frame_of_rows(checked(), at, spelled, form)
+        return frame_of_rows(checked(), at)
     return found[0]
 
 
@@ -373,7 +368,7 @@ def _by_library(
     spelled: frozenset[str],
     form: TextForm,
 ) -> tuple[Any, bool] | None:
-    """Return the typed columns, and whether `csv` must look at the rows; None where refused.
+    """Return the columns, and whether `csv` must look at the rows; None where refused.
 
     The first rows say as what the others are read, so that few texts are in memory at once; a
     column in which another value follows is read once more.
@@ -413,15 +408,13 @@ def _by_library(
             found = found.drop(flags)
             if again:
                 found = found.with_columns(scan.select(again).collect(engine="streaming"))
-            columns = []
-            for name, place in at.items():
-                column = found.drop_in_place(str(place)).alias(name)
-                if column.dtype == pl.String:
-                    # A quote within a value may have been a mistake of the file.
-                    doubtful |= column.str.contains('"', literal=True).any()
-                    column = settle(column, form, spelled=name in spelled)
-                columns.append(column)
-            frame = pl.DataFrame(columns)
+            frame = pl.DataFrame({name: found.drop_in_place(str(k)) for name, k in at.items()})
+            # A quote within a value may have been a mistake of the file.
+            doubtful |= any(
+                one.str.contains('"', literal=True).any()
+                for one in frame.get_columns()
+                if one.dtype == pl.String
+            )
     except LibraryRefusalError:
         return None
     return frame, doubtful

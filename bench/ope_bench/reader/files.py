@@ -24,7 +24,7 @@ from ope_bench.reader.delimited import (
     read_delimited,
     text_rows,
 )
-from ope_bench.reader.frames import series_of, typed
+from ope_bench.reader.frames import series_of, typed_table
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
 from ope_bench.reader.mistakes import (
     Columns,
@@ -75,27 +75,43 @@ def read_table(
     if start[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"%PDF"):
         raise DataFileError(path, "is a file of Excel, Word or PDF, or zipped; save it as CSV")
     if start.startswith(b"PAR1") or path.suffix == ".parquet":
-        frame = _binary(path, "Parquet", library().scan_parquet, columns, kept, form)
+        frame = _binary(path, "Parquet", library().scan_parquet, columns)
     elif start == b"ARROW1":
-        frame = _binary(path, "Arrow", library().scan_ipc, columns, kept, form)
+        frame = _binary(path, "Arrow", library().scan_ipc, columns)
     else:
         with opened_text(path, form) as text:
             first = text.readline(FIRST_LINE)
         if (kind := _json_kind(first)) is not None:
-            frame, lines = _json(path, kind, columns, kept, form)
-            return _table(path, frame, lines, form)
+            frame, lines = _json(path, kind, columns, form)
+            return _table(path, frame, lines, kept, form)
         if is_arff(first) or not header:
-            frame = _plain(path, columns, kept, form)
+            frame = _plain(path, columns, form)
         else:
             frame = read_delimited(path, columns, kept, form)
-        return _table(path, frame, lambda row: f"line {_line_of(path, row, header, form):,}", form)
-    return _table(path, frame, lambda row: f"row {row + 1:,}", form)
+        return _table(
+            path,
+            frame,
+            lambda row: f"line {_line_of(path, row, header, form):,}",
+            kept,
+            form,
+            untyped=True,
+        )
+    return _table(path, frame, lambda row: f"row {row + 1:,}", kept, form)
 
 
-def _table(path: Path, frame: Any, place: Any, form: TextForm) -> Table:
+def _table(
+    path: Path,
+    frame: Any,
+    place: Any,
+    spelled: frozenset[str],
+    form: TextForm,
+    *,
+    untyped: bool = False,
+) -> Table:
     if not frame.height:
         raise DataFileError(path, "has no rows; write one row for each decision")
-    return Table(path, place, frame, form)
+    with damaged(path), guarded(path):
+        return typed_table(path, place, frame, spelled, form, untyped=untyped)
 
 
 def has_header(path: Path) -> bool:
@@ -137,11 +153,11 @@ def _rows(path: Path, form: TextForm, *, header: bool) -> Generator[TextRow, Non
         yield line, fields
 
 
-def _plain(path: Path, columns: Columns, spelled: frozenset[str], form: TextForm) -> Any:
+def _plain(path: Path, columns: Columns, form: TextForm) -> Any:
     with contextlib.closing(_rows(path, form, header=False)) as rows:
         names = [name.strip() for name in next(rows)[1]]
         at = column_indices(path, names, wanted_columns(path, names, columns))
-        return frame_of_rows(full_rows(path, len(names), rows), at, spelled, form)
+        return frame_of_rows(full_rows(path, len(names), rows), at)
 
 
 def _line_of(path: Path, row: int, header: bool, form: TextForm) -> int:
@@ -168,14 +184,7 @@ def _require_memory(path: Path, rows: int, columns: int) -> None:
         raise DataFileError(path, what)
 
 
-def _binary(
-    path: Path,
-    kind: str,
-    scan: Any,
-    columns: Columns,
-    spelled: frozenset[str],
-    form: TextForm,
-) -> Any:
+def _binary(path: Path, kind: str, scan: Any, columns: Columns) -> Any:
     try:
         with guarded(path):
             lazy = scan(path, glob=False) if kind == "Parquet" else scan(path)
@@ -184,8 +193,7 @@ def _binary(
             if kind == "Parquet":
                 require_sizes(path, wanted)
             _require_memory(path, lazy.select(library().len()).collect().item(), len(wanted))
-            frame = lazy.select(wanted).collect()
-            return typed(frame, spelled, form)
+            return lazy.select(wanted).collect()
     except LibraryRefusalError as exc:
         what = f"is no {kind} file, or damaged: {exc}; write or copy it again"
         raise DataFileError(path, what) from exc
@@ -208,14 +216,8 @@ def _json_kind(first: str) -> str | None:
         return "lines" if first.lstrip("\ufeff \t{").startswith('"') else None
 
 
-def _json(
-    path: Path,
-    kind: str,
-    columns: Columns,
-    spelled: frozenset[str],
-    form: TextForm,
-) -> tuple[Any, Any]:
-    """Return the typed columns of JSON, and the function that names the place of a row.
+def _json(path: Path, kind: str, columns: Columns, form: TextForm) -> tuple[Any, Any]:
+    """Return the columns of JSON, and the function that names the place of a row.
 
     Of a key that an object has twice Polars takes one, and half of a character for a zero.
     """
@@ -241,7 +243,7 @@ def _json(
                 for at in doubtful.arg_true():
                     row = json_object(path, lines[at], _line(at))
                     _require_plain(path, row, wanted, _line, at)
-                return typed(frame.select(wanted), spelled, form), _lines_of_json(path, form)
+                return frame.select(wanted), _lines_of_json(path, form)
         except LibraryRefusalError:
             pass
     rows, place = _json_rows(path, kind, form)
@@ -250,7 +252,7 @@ def _json(
     for k, row in enumerate(rows):
         _require_plain(path, row, wanted, place, k)
     found = [series_of([row.get(name) for row in rows], name) for name in wanted]
-    return typed(pl.DataFrame(found), spelled, form), place
+    return pl.DataFrame(found), place
 
 
 class _Object(dict[str, Any]):

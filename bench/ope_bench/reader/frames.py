@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -55,10 +55,17 @@ def table_of(
                 raise DataFileError(FRAME, f"columns differ in length ({shown})")
             if not sum(lengths.values()):
                 raise DataFileError(FRAME, "has columns but no rows")
-            frame = typed(library().DataFrame(found), frozenset(spelled), form)
+            return typed_table(
+                FRAME,
+                lambda row: f"row {row:,}",
+                library().DataFrame(dict(zip(wanted, found, strict=True))),
+                frozenset(spelled),
+                form,
+                index=_index_of(source, wanted),
+                lack=lambda name: _missing_of(source, name),
+            )
     except LibraryRefusalError as exc:
         raise DataFileError(FRAME, f"cannot be read: {exc}") from exc
-    return Table(FRAME, lambda row: f"row {row:,}", frame, form, _index_of(source, wanted))
 
 
 def _columns_of(source: Any) -> tuple[list[str], Any]:
@@ -303,19 +310,48 @@ def _spelling(value: Any) -> str:
     return str(value)
 
 
-def typed(frame: Any, spelled: frozenset[str], form: TextForm) -> Any:
-    """Return a Polars frame with columns of few types: 64-bit integers and floats, and so on."""
-    return frame.select(
-        _typed(frame.get_column(name), name in spelled, form) for name in frame.columns
-    )
+def _missing_of(source: Any, name: str) -> Any:
+    """Return what a column of a frame has where a value is missing: None, NaN or `pandas.NA`."""
+    if isinstance(source, Mapping) or is_indexed(source):
+        labels = {str(label): label for label in getattr(source, "columns", source)}
+        return next((one for one in source[labels[name]] if _is_none(one)), None)
+    return None
+
+
+def typed_table(
+    path: Path,
+    place: Callable[[int], str],
+    frame: Any,
+    spelled: frozenset[str],
+    form: TextForm,
+    **more: Any,
+) -> Table:
+    """Return a table of few types, such as integers and floats of 64 bits, of a Polars frame.
+
+    Parameters
+    ----------
+    path, place, form : as for `Table`.
+    frame : the columns, of any type.
+    spelled : columns of names, as for `read_table`.
+    more : further fields of `Table`.
+    """
+    pl = library()
+    texts = {
+        one.name: one if one.dtype == pl.String else one.cast(pl.String)
+        for one in frame.get_columns()
+        if one.dtype in (pl.String, pl.Categorical, pl.Enum)
+    }
+    found = [
+        _typed(texts.get(name, frame.get_column(name)), name in spelled, form)
+        for name in frame.columns
+    ]
+    return Table(path, place, pl.DataFrame(found), form, texts=texts, **more)
 
 
 def _typed(series: Any, spelled: bool, form: TextForm) -> Any:
     pl = library()
     dtype = series.dtype
-    if dtype in (pl.Categorical, pl.Enum):
-        series = series.cast(pl.String)
-    elif isinstance(dtype, pl.Decimal):
+    if isinstance(dtype, pl.Decimal):
         texts = series.cast(pl.String)
         series = texts.cast(pl.Int128 if not dtype.scale else pl.Float64)
         series = narrow(series) if not dtype.scale else series

@@ -14,7 +14,7 @@ from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.reader.column import BoolArray, Column
 from ope_bench.reader.library import library
 from ope_bench.reader.mistakes import DataFileError, column_indices
-from ope_bench.reader.text import TextForm, settle, without_missing
+from ope_bench.reader.text import EXACT, TextForm, settle, without_missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,9 @@ class Table:
     frame : the columns, as a Polars data frame.
     form : how values are written.
     index : of the rows, where they are of pandas.
+    texts : columns of texts as they stand, with their blanks.
+    lack : returns what a column has where a text is missing.
+    untyped : whether texts may be numbers, as in a text file.
     """
 
     path: Path
@@ -35,6 +38,9 @@ class Table:
     frame: Any
     form: TextForm = field(default_factory=TextForm)
     index: Any = None
+    texts: Mapping[str, Any] = field(default_factory=dict)
+    lack: Callable[[str], Any] = field(default=lambda _: np.nan)
+    untyped: bool = False
 
     @property
     def n(self) -> int:
@@ -109,7 +115,36 @@ class Table:
 
     def select(self, rows: IntArray) -> Table:
         """Return some of the rows, which keep their names in messages."""
-        return replace(self, frame=self.frame[rows], place=lambda row: self.place(int(rows[row])))
+        return replace(
+            self,
+            frame=self.frame[rows],
+            texts={name: one[rows] for name, one in self.texts.items()},
+            place=lambda row: self.place(int(rows[row])),
+        )
+
+    def as_it_stands(self, name: str) -> np.ndarray[Any, Any]:
+        """Return a column's values as the file or frame has them: (n,).
+
+        Integers with missing values are floats; a missing text is what the frame has there, NaN of
+        a file. Texts of a text file are numbers if all are, unless one begins with a zero more.
+        """
+        pl = library()
+        series, texts = self.column(name).series, self.texts.get(name)
+        if self.untyped and series.dtype == pl.String:
+            series = without_missing(texts, self.form)
+            found = settle(texts, self.form)
+            zeros = series.str.contains(r"^\s*[-+]?0[0-9]|[eE]").any()
+            series = series if zeros or found.dtype == pl.String else found
+        elif texts is not None and not self.untyped:
+            series = texts.set(texts.is_in(self.form.missing), None)
+        if series.dtype.is_float() or series.dtype == pl.Datetime:
+            return np.asarray(series.to_numpy())
+        if not series.null_count() and series.dtype != pl.Int128:
+            return np.array(series.to_list()) if series.dtype == pl.String else series.to_numpy()
+        if series.dtype.is_integer() and (series.abs().max() or 0) < EXACT:
+            return np.asarray(series.cast(pl.Float64).to_numpy())
+        lack = self.lack(name)
+        return np.array([lack if one is None else one for one in series.to_list()], dtype=object)
 
     def with_columns(self, columns: Mapping[str, Any]) -> Table:
         """Return the table with further or other columns.

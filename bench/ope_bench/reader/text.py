@@ -124,7 +124,10 @@ def settle(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:
     spelled : whether the spelling of numbers matters, as where they are names: then only integers
         are converted whose spelling follows from their value.
     """
-    return retyped(without_missing(texts.str.strip_chars(), form), form, spelled=spelled)
+    stripped = texts.str.strip_chars()
+    # The same texts are in memory once.
+    stripped = texts if (stripped == texts).all() else stripped
+    return retyped(without_missing(stripped, form), form, spelled=spelled)
 
 
 def retyped(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:

@@ -111,7 +111,7 @@ def test_a_function_of_contexts_is_asked_with_the_columns_as_they_were():
 
     made = log(target=TargetPolicy(predict=predict))
     assert made.targets["target"].matrix.nnz == 8
-    assert seen[0]["word"] == ["b", "", "a", "b"]
+    assert seen[0]["word"] == ["b", None, "a", "b"]
     assert np.isnan(seen[0]["x"][1])
 
 

@@ -43,7 +43,7 @@ import numpy as np
 
 class Policy:
     def probability(self, context, action):
-        assert set(context) == {"x0", "x1"} and context["x1"].dtype.kind == "U"
+        assert set(context) == {"x0", "x1"} and context["x1"].dtype.kind == "i"
         return np.where(action == "v", 0.5, 0.25)
 
 policy = Policy
