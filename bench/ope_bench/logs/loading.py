@@ -41,7 +41,8 @@ from ope_bench.logs.targets import (
 from ope_bench.reader import Column, DataFileError, Table
 from ope_bench.reader.column import BoolArray
 from ope_bench.reader.frames import FRAME
-from ope_bench.reader.text import has_comma
+from ope_bench.reader.mistakes import is_index
+from ope_bench.reader.text import has_comma, spelled_as
 
 
 def load_log(
@@ -109,7 +110,7 @@ def load_log(
         for name, policy in policies.items()
         if policy.form == "action"
     }
-    codes = _action_codes(spec, used, items, tables, predictions, columns)
+    codes, apart = _action_codes(spec, used, items, tables, predictions, columns)
     logged = codes.of(used, spec.action)
     encoded = encode(used, context, spec.categorical, levels=levels or {})
     raw = partial(raw_columns, table, context)
@@ -167,6 +168,7 @@ def load_log(
             *encoded.notes,
             *(() if described is None else described.notes),
             *stand_for,
+            *apart,
             *((ESTIMATED_NOTE,) if spec.propensity == ESTIMATED else ()),
         ),
         reward_range=spec.reward_range,
@@ -349,7 +351,8 @@ def _load_items(spec: LogSpec, items: Items) -> tuple[Table, _Encoded]:
     categorical = spec.categorical
 
     def chosen(names: list[str]) -> list[str]:
-        return [items.key, *(items.embedding or (one for one in names if one != items.key))]
+        found = items.embedding or (one for one in names if one != items.key and not is_index(one))
+        return [items.key, *found]
 
     spelled = [items.key, *(categorical or ())]
     table = load_table(items.table, chosen, spelled=spelled, form=spec.form)
@@ -371,8 +374,8 @@ def _action_codes(
     tables: Mapping[str, TargetTable],
     predictions: TargetTable | None,
     columns: Mapping[str, tuple[Table, str]],
-) -> ActionCodes:
-    """Return the codes of all actions that the log, its policies and its items name."""
+) -> tuple[ActionCodes, tuple[str, ...]]:
+    """Return the codes of all actions that are named, and notes on tables of others."""
     column = table.column(spec.action)
     logged = column.codes()[1]
     _refuse_continuous(column)
@@ -392,20 +395,22 @@ def _action_codes(
     sources |= {f"the table of '{name}'": one.actions for name, one in tables.items()}
     if predictions is not None:
         sources["the predictions"] = predictions.actions
-    if items is not None and spec.items is not None:
-        sources[f"the items ({items.path})"] = items.codes(spec.items.key)[1]
     if spec.actions is not None:
         sources["`actions`"] = list(spec.actions)
-    refuse_near_names(sources)
     if items is not None and spec.items is not None:
-        known = set(items.codes(spec.items.key)[1])
-        if spec.actions is not None and known != {*spec.actions}:
-            name = sorted(known ^ {*spec.actions})[0]
+        sources[f"the items ({items.path})"] = items.codes(spec.items.key)[1]
+    sources = {source: spelled_as(found, logged) for source, found in sources.items()}
+    refuse_near_names(sources)
+    apart = _apart(sources, tables, predictions)
+    if items is not None and spec.items is not None:
+        known = set(sources[f"the items ({items.path})"])
+        if spec.actions is not None and known != {*sources["`actions`"]}:
+            name = sorted(known ^ {*sources["`actions`"]})[0]
             what = f"action '{name}' is in one of items and `actions` only; name the same in both"
             raise DataFileError(items.path, what)
-        return ActionCodes(known, f"the items ({items.path})")
+        return ActionCodes(known, f"the items ({items.path})"), apart
     if spec.actions is not None:
-        return ActionCodes(spec.actions, "`actions`")
+        return ActionCodes(sources["`actions`"], "`actions`"), apart
     names = {name for some in sources.values() for name in some} - {""}
     if len(names) < 2:
         what = (
@@ -413,7 +418,38 @@ def _action_codes(
             "actions or more"
         )
         raise DataFileError(table.path, what)
-    return ActionCodes(names)
+    return ActionCodes(names), apart
+
+
+def _apart(
+    sources: Mapping[str, Sequence[str]],
+    tables: Mapping[str, TargetTable],
+    predictions: TargetTable | None,
+) -> tuple[str, ...]:
+    """Return what tables name beside and instead of the log's actions.
+
+    Raises
+    ------
+    UsageError : it names none of them, or its labels are the numbers of a frame without names.
+    """
+    given = {f"the table of '{name}'": one for name, one in tables.items()}
+    given |= {"the predictions": predictions} if predictions is not None else {}
+    known = {name for source, found in sources.items() if source not in given for name in found}
+    logged = [name for name in next(iter(sources.values())) if name]
+    notes = []
+    for source, one in given.items():
+        labels = list(dict.fromkeys(sources[source]))
+        others = [name for name in labels if name not in known]
+        lacking = [name for name in logged if name not in labels]
+        unnamed = one.wide and one.actions == [str(k) for k in range(len(labels))]
+        shown, of = (", ".join(some[:5]) for some in (labels, logged))
+        if others and (len(others) == len(labels) or (unnamed and lacking)):
+            msg = f"{source} has {shown}; the log's actions are {of}; name them alike, or give an "
+            raise UsageError(msg + "array with `actions` in the order of its columns")
+        if others and lacking:
+            what = f"{', '.join(others[:5])}, which the log has not, and lacks"
+            notes.append(f"{source} names {what} {', '.join(lacking[:5])}; is it of this log?")
+    return tuple(notes)
 
 
 MOST_FLOATS, LEAST_ROWS_OF_FLOAT = 100, 10

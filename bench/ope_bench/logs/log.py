@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -162,12 +163,16 @@ class Log(LogData):
         >>> round(estimate(log, ["ipw"]).targets[0].rows[0].value, 3)
         1.3
         """
+        given = {name: value for name, value in locals().items() if name != "cls"}
         if action is None or reward is None:
-            known = feedback_of(frame, target)
-            return cls.from_frame(**known)
-        lists = {"context": context, "categorical": categorical, "embedding": embedding}
-        lists |= {"missing": missing, "actions": actions}
-        for name, value in lists.items():
+            return cls.from_frame(**feedback_of(**given))
+        for name in ("context", "categorical", "embedding", "missing", "actions", "reward"):
+            value = given[name]
+            if isinstance(value, AbstractSet) and name not in ("categorical", "missing"):
+                msg = f"{name}: a set has no order, {reprlib.repr(value)}; give a list"
+                raise UsageError(msg)
+            if name == "reward":
+                continue
             if isinstance(value, str) or not (value is None or isinstance(value, Iterable)):
                 msg = f'{name}: "{value}" is no list; give a list of columns or words, ["{value}"]'
                 raise UsageError(msg)
@@ -177,7 +182,7 @@ class Log(LogData):
             raise UsageError(msg)
         spec = LogSpec(
             table=frame,
-            context=tuple(map(_column, context or ())),
+            context=tuple(map(_column, () if context is None else context)),
             action=_column(action),
             reward=_column(first),
             other_rewards=tuple(map(_column, others)),
@@ -240,4 +245,4 @@ class Log(LogData):
 
 def _column(name: Any) -> Any:
     """Return the name of a column; those of an array without names are called 0, 1, ..."""
-    return str(name) if type(name) is int else name
+    return str(name) if isinstance(name, int | np.integer | str) and name is not True else name

@@ -28,7 +28,8 @@ from ope_bench.contracts.arrays import FloatArray
 from ope_bench.execution import process_tree
 from ope_bench.execution.keeper import import_path, python_command
 from ope_bench.logs.source import SLACK
-from ope_bench.reader.text import name_of
+from ope_bench.reader.library import library
+from ope_bench.reader.text import as_names, finite_number, name_of, spelled_as
 
 LONGEST = 600.0
 """Seconds after which the process of a policy is ended."""
@@ -85,10 +86,7 @@ def policy_of_pairs(
     ------
     UsageError : the function raises, or returns something else.
     """
-    words = np.array(actions)
-    with contextlib.suppress(ValueError):
-        numbers = words.astype(np.float64)
-        words = numbers.astype(np.int64) if (numbers == np.round(numbers)).all() else numbers
+    words = _numbers_of(actions)
 
     def chunk(part: slice) -> Any:
         rows = part.stop - part.start
@@ -103,6 +101,19 @@ def policy_of_pairs(
         return answer.reshape(rows, len(words))
 
     return _collect(chunk, _length(context), len(words), name)
+
+
+def _numbers_of(actions: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Return names as numbers if they are the spelling of these, else as texts."""
+    integers = as_names(library().Series(actions, dtype=library().String))
+    if integers.dtype.is_integer():
+        return np.array(integers.to_list())
+    numbers = [finite_number(one) for one in actions]
+    shortest = all(
+        str(one).removesuffix(".0") == of.removesuffix(".0")
+        for one, of in zip(numbers, actions, strict=True)
+    )
+    return np.array(actions if None in numbers or not shortest else numbers)
 
 
 def policy_of_object(
@@ -123,10 +134,13 @@ def policy_of_object(
 
     def in_order(part: Any) -> Any:
         answer = policy(part)
-        columns = [name_of(one) for one in getattr(answer, "columns", ())]
-        if not columns or columns == [str(k) for k in range(len(actions))]:
+        labels = [name_of(one) for one in getattr(answer, "columns", ())]
+        columns = spelled_as(labels, actions)
+        if not labels:
             return answer
         if sorted(columns) != sorted(actions):
+            if labels == [str(k) for k in range(len(actions))]:
+                return answer
             msg = f"{name}: its columns {', '.join(columns)} are not the actions "
             msg += f"{', '.join(actions)}; name them so, or return an array"
             raise UsageError(msg)
@@ -147,7 +161,8 @@ def _policy_of_classifier(
     if not hasattr(classifier, "classes_"):
         msg = f"{name}: {type(classifier).__name__} has no `classes_`; fit it first"
         raise UsageError(msg)
-    classes = [name_of(one) for one in np.asarray(classifier.classes_).tolist()]
+    labels = np.asarray(classifier.classes_).tolist()
+    classes = spelled_as(map(name_of, labels), actions)
     unknown = [one for one in classes if one not in place]
     if unknown:
         msg = (

@@ -24,8 +24,9 @@ from ope_bench.logs.policy_code import (
 from ope_bench.logs.source import load_table, probabilities_of
 from ope_bench.plugins.registry import registry
 from ope_bench.reader import DataFileError, Table, finite_number, table_of
-from ope_bench.reader.frames import in_order_of, places_in
-from ope_bench.reader.text import name_of, sorted_names
+from ope_bench.reader.frames import in_order_of, is_shuffled, places_in
+from ope_bench.reader.mistakes import is_index
+from ope_bench.reader.text import name_of, sorted_names, spelled_as
 
 # The forms in which a user gives a policy.
 
@@ -313,6 +314,7 @@ class ActionCodes:
         DataFileError : an action is not among the names.
         """
         codes, words = table.codes(column)
+        words = spelled_as(words, self.names)
         known = np.array([self._code.get(word, -1) for word in words], dtype=np.int64)
         if (known < 0).any():
             row = int(np.argmax((known < 0)[codes]))
@@ -324,7 +326,7 @@ class ActionCodes:
 
     def place(self, columns: Sequence[str], name: str) -> IntArray:
         """Return the place of each action among the columns of an array."""
-        at = {word: k for k, word in enumerate(columns)}
+        at = {word: k for k, word in enumerate(spelled_as(columns, self.names))}
         missing = [one for one in self.names if one not in at]
         if missing:
             msg = f"{name}: action '{missing[0]}' is not in `actions`; add it there"
@@ -389,11 +391,12 @@ class TargetTable:
         if self.wide:
             self._read_wide(log.index)
             return
-        row = self.table.numbers("row", cure="count the log's rows from 0")
-        what = f"is not a row of the log; its rows are 0 to {log.n - 1:,}; count from 0"
-        wrong = (row != np.floor(row)) | (row < 0) | (row >= log.n)
-        self.table.column("row").refuse_first(wrong, lambda one: f"{one} {what}")
-        self.row = row.astype(np.int64)
+        if log.index is not None and is_shuffled(log.index):
+            what = (
+                "`row` may be the label of the log's row or its place; `.reset_index(drop=True)`"
+            )
+            raise DataFileError(self.table.path, f"{what} of the log, and count from 0")
+        self.row = self._rows("row")
         self.value = self._values(column)
         self.actions = self.table.codes("action")[1]
 
@@ -402,10 +405,19 @@ class TargetTable:
             return self.table.numbers(name)
         return probabilities_of(self.table, name, of="the row's action")
 
+    def _rows(self, name: str) -> IntArray:
+        """Return a column of rows of the log, counted from 0."""
+        column = self.table.column(name)
+        row = self.table.numbers(name, cure="count the log's rows from 0")
+        what = f"is not a row of the log; its rows are 0 to {self.n - 1:,}; count from 0"
+        what += _NO_INDEX if self.wide else ""
+        wrong = (row != np.floor(row)) | (row < 0) | (row >= self.n)
+        column.refuse_first(wrong, lambda one: f"{one} {what}")
+        return row.astype(np.int64)
+
     def _read_wide(self, index: Any) -> None:
-        names = [
-            one for one in self.table.names if one.strip().lower() not in ("", "row", "index")
-        ]
+        labels = [one for one in self.table.names if is_index(one) or one.lower() in _LABELS]
+        names = [one for one in self.table.names if one not in labels]
         what = f"{self.table.n:,} rows and the columns {', '.join(names[:5])}"
         how = f"the columns row, action, {self.column}, or one for each action"
         if self.table.n != self.n:
@@ -415,8 +427,12 @@ class TargetTable:
             if not self.table.column(name).is_number:
                 what = f"column '{name}' holds no probabilities; give {how}"
                 raise DataFileError(self.table.path, what)
-        if "row" in self.table.names:
-            place = np.argsort(self.table.numbers("row"), kind="stable")
+        if labels:
+            row = self._rows(labels[0])
+            place, count = np.argsort(row), np.bincount(row, minlength=self.n)
+            what = f"is there twice; count each row once, from 0{_NO_INDEX}"
+            again = count[row] > 1
+            self.table.column(labels[0]).refuse_first(again, lambda one: f"{one} {what}")
         elif (place := places_in(self.table.index, index, "the table of a target")) is None:
             place = np.arange(self.n)
         values = np.stack([self._values(name)[place] for name in names], axis=1)
@@ -434,11 +450,12 @@ class TargetTable:
         """
         if self.wide:
             place = {name: code for code, name in enumerate(codes.names)}
-            unknown = [name for name in self.actions if name not in place]
+            labels = spelled_as(self.actions, codes.names)
+            unknown = [name for name in labels if name not in place]
             if unknown:
                 what = f"column '{unknown[0]}' is no known action; leave it out, or add it there"
                 raise DataFileError(self.table.path, what)
-            action = np.array([place[name] for name in self.actions])[self._coded]
+            action = np.array([place[name] for name in labels])[self._coded]
         else:
             action = codes.of(self.table, "action")
         n_actions = len(codes.names)
@@ -473,6 +490,11 @@ class TargetTable:
         matrix.data /= np.repeat(np.where(np.abs(total - 1.0) > DIGITS, total, 1.0), count)
         matrix.eliminate_zeros()
         return matrix
+
+
+_NO_INDEX = ", or leave the column out (`index=False`) where all rows are in the log's order"
+_LABELS = ("row", "index")
+"""Columns of a wide table that say which row of the log each of its rows is."""
 
 
 def named_actions(given: Iterable[Any]) -> tuple[str, ...]:
@@ -584,6 +606,9 @@ def resolve(
 def policy_array(given: Any, name: str, dtype: Any = np.float64) -> FloatArray:
     """Return an array of probabilities; a third dimension of length one is left out."""
     try:
+        if isinstance(given, np.ma.MaskedArray):
+            # What is masked is missing.
+            given = np.ma.filled(given.astype(np.float64), np.nan)
         array = np.asarray(given, dtype=dtype)
     except (TypeError, ValueError) as exc:
         msg = f"{name}: the array holds other things than numbers, or rows differ in length"

@@ -251,7 +251,7 @@ def _json(path: Path, kind: str, columns: Columns, form: TextForm) -> tuple[Any,
     wanted = wanted_columns(path, names, columns)
     for k, row in enumerate(rows):
         _require_plain(path, row, wanted, place, k)
-    found = [series_of([row.get(name) for row in rows], name) for name in wanted]
+    found = {name: series_of([row.get(name) for row in rows], name) for name in wanted}
     return pl.DataFrame(found), place
 
 

@@ -17,7 +17,14 @@ from ope_bench.base.errors import UsageError
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
 from ope_bench.reader.mistakes import Columns, DataFileError, wanted_columns
 from ope_bench.reader.table import Table
-from ope_bench.reader.text import TextForm, half_character, narrow, settle, without_missing
+from ope_bench.reader.text import (
+    EXACT,
+    TextForm,
+    half_character,
+    narrow,
+    settle,
+    without_missing,
+)
 
 FRAME = Path("the frame")
 
@@ -61,7 +68,7 @@ def table_of(
                 library().DataFrame(dict(zip(wanted, found, strict=True))),
                 frozenset(spelled),
                 form,
-                index=_index_of(source, wanted),
+                index=index_of(source, wanted),
                 lack=lambda name: _missing_of(source, name),
             )
     except LibraryRefusalError as exc:
@@ -123,7 +130,7 @@ def _of_duckdb(relation: Any, wanted: Sequence[str]) -> list[Any]:
 
 def _aligned(columns: Mapping[str, Any], wanted: Sequence[str]) -> dict[str, Any]:
     """Return columns of a mapping in one order, that of the first series with an index."""
-    index = _index_of(columns, wanted)
+    index = index_of(columns, wanted)
     return {name: in_order_of(columns[name], index, f"column '{name}'") for name in wanted}
 
 
@@ -132,17 +139,27 @@ def is_indexed(values: Any) -> bool:
     return type(values).__module__.partition(".")[0] == "pandas" and hasattr(values, "index")
 
 
-def _index_of(source: Any, wanted: Sequence[str]) -> Any:
+def index_of(source: Any, wanted: Sequence[str]) -> Any:
     """Return the index of a frame of pandas, or of the first series wanted of a mapping."""
     values = {wanted[0]: source} if not isinstance(source, Mapping) else source
-    of = (one for name, one in values.items() if str(name) in wanted and is_indexed(one))
-    return next((one.index for one in of), None)
+    given = {name: one for name, one in values.items() if str(name) in wanted}
+    indexed = {name: one.index for name, one in given.items() if is_indexed(one)}
+    if len(indexed) < len(given):
+        for name, index in indexed.items():
+            places_in(index, None, f"column '{name}'")
+    return next(iter(indexed.values()), None)
 
 
 def in_order_of(values: Any, index: Any, what: str) -> Any:
     """Return a series of pandas in the order of an index; anything else as it is."""
     places = places_in(values.index, index, what) if is_indexed(values) else None
     return values if places is None else values.iloc[places]
+
+
+def is_shuffled(index: Any) -> bool:
+    """Return whether an index has the numbers from 0, in another order."""
+    rows = [*range(len(index))]
+    return [*index] != rows and {*index} == {*rows}
 
 
 def places_in(index: Any, other: Any, what: str) -> Any:
@@ -153,11 +170,13 @@ def places_in(index: Any, other: Any, what: str) -> Any:
     UsageError : it has other entries, or the numbers from 0 while the other has them in another
         order: its rows may be in their order, or in that of the other's rows.
     """
-    if index is None or other is None or index.equals(other):
+    if index is None or (other is not None and index.equals(other)):
         return None
-    anew, numbered = ([*one] == [*range(len(index))] for one in (index, other))
-    same = index.is_unique and other.is_unique and other.isin(index).all()
-    if len(index) == len(other):
+    if other is None and not is_shuffled(index):
+        return None
+    if other is not None and len(index) == len(other):
+        anew, numbered = ([*one] == [*range(len(index))] for one in (index, other))
+        same = index.is_unique and other.is_unique and other.isin(index).all()
         if same and not anew:
             return index.get_indexer(other)
         if (anew or numbered) and not same:
@@ -247,8 +266,25 @@ def _of_objects(values: list[Any], name: str) -> Any:
         exact = pl.Series(name, texts, dtype=pl.String).cast(pl.Int128, strict=False)
         return narrow(exact) if exact.null_count() == found.count(None) else pl.Series(name, texts)
     if kinds <= {bool, int, float}:
+        large = [
+            k for k, one in enumerate(found) if isinstance(one, Integral) and abs(int(one)) > EXACT
+        ]
+        if large and all(one is None or one // 1 == one for one in found):
+            return _of_objects([None if one is None else int(one) for one in found], name)
+        if large:
+            what = (
+                f"{found[large[0]]} has more digits than a float keeps; other rows have fractions"
+            )
+            where = f"row {large[0]}, column '{name}'"
+            raise DataFileError(FRAME, f"{what}, write texts", where=where)
         return pl.Series(name, [None if one is None else float(one) for one in found])
     if kinds == {datetime}:
+        zoned = [getattr(one, "tzinfo", None) is not None for one in found]
+        naive = [one is not None and not has for one, has in zip(found, zoned, strict=True)]
+        if any(zoned) and any(naive):
+            where = f"row {naive.index(True)}, column '{name}'"
+            what = "names no time zone, other rows do; write one in all or none"
+            raise DataFileError(FRAME, what, where=where)
         moments = [None if one is None else _moment(one) for one in found]
         return pl.Series(name, moments, dtype=pl.Datetime("us"))
     if kinds == {list}:
@@ -341,10 +377,11 @@ def typed_table(
         for one in frame.get_columns()
         if one.dtype in (pl.String, pl.Categorical, pl.Enum)
     }
-    found = [
-        _typed(texts.get(name, frame.get_column(name)), name in spelled, form)
+    # Of a list of series without a name Polars calls it column_0.
+    found = {
+        name: _typed(texts.get(name, frame.get_column(name)), name in spelled, form)
         for name in frame.columns
-    ]
+    }
     return Table(path, place, pl.DataFrame(found), form, texts=texts, **more)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -43,6 +44,15 @@ def column_indices(
             what = f"has no column '{name}'{did_you_mean(name, header)} (it has: {shown}); {cure}"
             raise DataFileError(path, what)
     return {name: at[name] for name in names}
+
+
+def is_index(name: str) -> bool:
+    """Return whether a column is the unnamed index that pandas writes into a file.
+
+    >>> [is_index(one) for one in ("", "Unnamed: 0", "__index_level_0__", "index")]
+    [True, True, True, False]
+    """
+    return re.fullmatch(r"|Unnamed: \d+|__index_level_\d+__", name.strip()) is not None
 
 
 def wanted_columns(path: Path | str, header: list[str], columns: Columns) -> list[str]:

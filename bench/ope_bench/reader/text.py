@@ -194,7 +194,7 @@ def as_names(series: Any) -> Any:
     >>> [as_names(pl.Series(one)).to_list() for one in (["1.0", "2"], ["007", "7"], ["1.0", "a"])]
     [[1, 2], ['007', '7'], ['1.0', 'a']]
     >>> as_names(pl.Series([1.0, 0.5])).to_list()
-    ['1', '0.5']
+    ['1.0', '0.5']
     """
     pl = library()
     if series.dtype == pl.Boolean:
@@ -206,7 +206,7 @@ def as_names(series: Any) -> Any:
         if (finite == finite.floor()).all() and (finite.abs() < _LARGE).all():
             return series.cast(pl.Int128, strict=False)
         distinct = series.unique().drop_nulls()
-        words = pl.Series([name_of(one) for one in distinct.to_list()], dtype=pl.String)
+        words = pl.Series([repr(one) for one in distinct.to_list()], dtype=pl.String)
         return series.replace_strict(distinct, words, default=None, return_dtype=pl.String)
     if series.dtype != pl.String:
         return series
@@ -234,6 +234,17 @@ def name_of(value: Any) -> str:
     if re.fullmatch(_INTEGER, word):
         return str(int(word.partition(".")[0]))
     return unicodedata.normalize("NFC", word)
+
+
+def spelled_as(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return names as known ones of equal numbers are spelled, if none is spelled alike.
+
+    >>> spelled_as(["1", "1.5", "x", "02"], ["1.0", "1.5", "2.0"])
+    ['1.0', '1.5', 'x', '02']
+    """
+    known = dict.fromkeys(known)
+    same = {name_of(one): one for one in known}
+    return [one if one in known else same.get(name_of(one), one) for one in names]
 
 
 def sorted_names(names: Iterable[str]) -> list[str]:

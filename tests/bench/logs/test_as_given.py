@@ -150,3 +150,265 @@ def test_a_policy_of_a_file_sees_integers_that_are_called_categorical(tmp_path):
     names = {"context": ["x", "code", "word"], "categorical": ["code", "word"]}
     found = weights(target, frame, actions=ACTIONS, **names)
     np.testing.assert_allclose(found, RIGHT, rtol=1e-9)
+
+
+# The dictionary of Open Bandit Pipeline
+
+ROUNDS = {
+    "context": np.column_stack([FRAME["x"], CODE]),
+    "action": ITEM,
+    "reward": FRAME["click"],
+    "pscore": FRAME["p"],
+    "n_actions": 3,
+    "position": None,
+}
+
+
+def rounds(target=TABLE, **changes) -> Log:
+    return Log.from_frame(ROUNDS | changes.pop("rounds", {}), target=target, **changes)
+
+
+def test_rounds_take_the_other_arguments():
+    w, u = 1.0 + ROW % 3, ROW // 2
+    made = rounds(rounds={"w": w, "u": u}, weight="w", unit="u", reward_range=(0, 2))
+    assert (made.weight.tolist(), made.n_units) == (w.tolist(), N // 2)
+    assert made.reward_range == (0, 2)
+    holes = {"reward": np.where(ROW == 3, np.nan, FRAME["click"])}
+    assert rounds(rounds=holes, drop_missing=True).n == N - 1
+    assert rounds(rounds={"context": None}).context.shape == (N, 1)
+    estimated = rounds(rounds={"pscore": None}, propensity="estimated")
+    assert estimated.estimated_propensity
+    uniform = np.full((N, 3), 1 / 3)
+    assert rounds(logging=uniform).logging.sum() == pytest.approx(N)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"context": ["x"]}, "context: a bandit_feedback"),
+        ({"actions": [0, 1, 2]}, "actions: a bandit_feedback"),
+        ({"reward": "click"}, "reward: a bandit_feedback"),
+        ({"unit": "no such"}, "no column 'no such'"),
+        ({"weight": "w"}, "no column 'w'"),
+        ({"reward_range": (5, 9)}, "outside of reward_range"),
+        ({"rounds": {"pscore": None}}, "'pscore': is None"),
+        ({"target": np.stack([TABLE] * 3, 2)}, "position: give one for each round"),
+        ({"target": {"new": np.stack([TABLE] * 2, 2)}}, "position: give one for each round"),
+        ({"logging": np.stack([TABLE] * 2, 2)}, "position: give one for each round"),
+        ({"rounds": {"reward": np.ma.array(FRAME["click"], mask=ROW == 5)}}, "row 5.*'reward'"),
+        ({"rounds": {"pscore": np.ma.array(FRAME["p"], mask=ROW == 6)}}, "row 6.*'pscore'"),
+        ({"rounds": {"action": np.ma.array(ITEM, mask=ROW == 7)}}, "row 7.*'action'"),
+        ({"target": np.ma.array(TABLE, mask=TABLE > 0.5)}, "row 0: nan is not a probability"),
+    ],
+)
+def test_rounds_are_not_taken_without_what_was_said(changes, said):
+    with pytest.raises(UsageError, match=said):
+        rounds(**changes)
+
+
+def test_masked_predictions_are_missing():
+    masked = np.ma.array(TABLE, mask=np.repeat(ROW == 4, 3))
+    assert "no prediction for row 4" in refused(TABLE, predicted_reward=masked, actions=ACTIONS)
+
+
+# Orders
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"actions": {"blue", "green", "red"}},
+        {"context": {"x", "code"}},
+        {"reward": frozenset({"click"})},
+        {"embedding": {"x"}},
+    ],
+)
+def test_a_set_is_refused(changes):
+    assert "set has no order" in refused(**changes)
+
+
+@pytest.mark.parametrize("kind", ["Index", "array", "Series", "tuple"])
+def test_names_may_be_an_index_or_an_array(kind):
+    pd = pytest.importorskip("pandas")
+    index = pd.Index(["x", "code"])
+    makers = {"Index": index, "array": index.to_numpy(), "Series": index.to_series()}
+    made = log(context=makers.get(kind, ("x", "code")))
+    np.testing.assert_array_equal(made.context, log().context)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], ["0", "1", "2"], [0.0, 1.0, 2.0]])
+def test_labels_of_the_frame_of_a_function_win(labels):
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(TABLE, columns=labels)
+    frame = FRAME | {"item": ITEM}
+    for target in (lambda _: table, table):
+        found = weights(target, frame, actions=[2, 0, 1])
+        np.testing.assert_allclose(found, RIGHT, rtol=1e-9)
+    one_more = frame | {"item": ITEM + 1}
+    found = weights(lambda _: pd.DataFrame(TABLE), one_more, actions=[1, 2, 3])
+    np.testing.assert_allclose(found, RIGHT, rtol=1e-9)
+
+
+ORDER = np.random.default_rng(5).permutation(N)
+
+
+@pytest.mark.parametrize("name", ["row", "Row", "index", "", "Unnamed: 0", "__index_level_0__"])
+@pytest.mark.parametrize("kind", ["csv", "dictionary"])
+def test_a_wide_table_is_ordered_by_its_column_of_rows(name, kind, tmp_path):
+    wide = {name: ORDER} | dict(zip(ACTIONS, TABLE[ORDER].T, strict=True))
+    path = tmp_path / "w.csv"
+    lines = [
+        ",".join(wide),
+        *(",".join(map(str, one)) for one in zip(*wide.values(), strict=True)),
+    ]
+    path.write_text("\n".join(lines))
+    target = {"table": path if kind == "csv" else wide}
+    np.testing.assert_allclose(weights(target), RIGHT, rtol=1e-9)
+    for other, said in [(2 * ROW, "row 30|line 32"), (ROW // 2, "row 0|line 2"), (ROW + 1, "60")]:
+        if kind == "csv":
+            path.write_text("\n".join([lines[0], *map(_first, lines[1:], other)]))
+        else:
+            target = {"table": wide | {name: other}}
+        with pytest.raises(UsageError, match=said) as caught:
+            log(target)
+        assert f"column '{name}'" in str(caught.value)
+
+
+def _first(line: str, value: int) -> str:
+    return f"{value},{line.partition(',')[2]}"
+
+
+def test_the_unnamed_index_of_items_is_no_feature(tmp_path):
+    pd = pytest.importorskip("pandas")
+    items = pd.DataFrame({"item": ACTIONS, "price": [3.0, 1.0, 2.0]})
+    items.to_csv(tmp_path / "items.csv")
+    again = pd.read_csv(tmp_path / "items.csv")
+    items.set_index(pd.Index([7, 8, 9])).to_parquet(tmp_path / "items.parquet")
+    for given in (tmp_path / "items.csv", again, tmp_path / "items.parquet"):
+        assert log(items=given).embedding.tolist() == [[3.0], [1.0], [2.0]]
+
+
+def long_of(table: np.ndarray) -> dict:
+    row, action = np.divmod(np.arange(3 * N), 3)
+    return {"row": row, "action": np.array(ACTIONS)[action], "probability": table.reshape(-1)}
+
+
+def test_rows_of_pandas_are_those_of_their_labels_or_refused():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    plain, wide = pd.DataFrame(FRAME), pd.DataFrame(TABLE, columns=ACTIONS)
+    for target in (long_of(TABLE), pd.DataFrame(long_of(TABLE))):
+        np.testing.assert_allclose(weights(target, plain), RIGHT, rtol=1e-9)
+        assert "row" in refused(target, plain.iloc[ORDER])
+        anew = plain.iloc[ORDER].reset_index(drop=True)
+        found = weights(long_of(TABLE[ORDER]), anew)
+        np.testing.assert_allclose(found, RIGHT[ORDER], rtol=1e-9)
+    for frame in (FRAME, pl.DataFrame(FRAME)):
+        assert "index differs" in refused(wide.iloc[ORDER], frame)
+        assert "index differs" in refused({"probability": plain["q"].iloc[ORDER]}, frame)
+        np.testing.assert_allclose(weights(wide, frame), RIGHT, rtol=1e-9)
+        other = wide.set_index(pd.Index(ROW + 7))
+        np.testing.assert_allclose(weights(other, frame), RIGHT, rtol=1e-9)
+    shuffled = plain["click"].iloc[ORDER]
+    assert "index differs" in refused(frame=FRAME | {"click": shuffled})
+    with pytest.raises(UsageError, match="index differs"):
+        rounds(rounds={"reward": shuffled})
+    series = {name: plain[name] for name in ("reward", "pscore") if name in plain}
+    series |= {"reward": shuffled, "action": plain["item"].map(ACTIONS.index)}
+    series |= {"pscore": plain["p"], "context": plain[["x", "code"]]}
+    np.testing.assert_array_equal(rounds(rounds=series).reward[ORDER], FRAME["click"][ORDER])
+
+
+# Labels
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [["p_blue", "p_green", "p_red"], ["0", "1", "2"], ["column_0", "column_1", "column_2"]],
+)
+def test_a_table_of_no_action_of_the_log_is_refused(labels):
+    said = refused({"table": dict(zip(labels, TABLE.T, strict=True))})
+    assert labels[0] in said
+    assert "blue" in said
+    long = long_of(TABLE)
+    long["action"] = np.array(labels)[np.arange(3 * N) % 3]
+    assert labels[0] in refused(long)
+    with pytest.raises(UsageError, match=labels[0]):
+        log(
+            TABLE,
+            actions=ACTIONS,
+            predicted_reward={"table": long | {"prediction": ROW[0] + TABLE.ravel()}},
+        )
+
+
+def test_labels_of_a_frame_without_names_are_no_actions():
+    pd = pytest.importorskip("pandas")
+    frame = FRAME | {"item": ITEM + 1}
+    said = refused(pd.DataFrame(TABLE), frame)
+    assert "0, 1, 2" in said
+    assert "1, 2, 3" in said
+    np.testing.assert_allclose(weights(TABLE, frame), RIGHT, rtol=1e-9)
+    wide = dict(zip(["blue", "green", "violet"], TABLE.T, strict=True))
+    (note,) = log({"table": wide}).notes
+    assert "violet" in note
+    assert "red" in note
+
+
+# Numbers that are names
+
+
+VERSIONS = ["1.0", "1.5", "2.0"]
+
+
+@pytest.mark.parametrize("of_log", ["text", "float"])
+@pytest.mark.parametrize("labels", [VERSIONS, [1.0, 1.5, 2.0], ["1", "1.5", "2"]])
+def test_versions_are_one_in_log_and_table(of_log, labels):
+    pd = pytest.importorskip("pandas")
+    names = np.array(VERSIONS)[ITEM]
+    frame = FRAME | {"item": names if of_log == "text" else names.astype(float)}
+    assert log(frame=frame).actions == tuple(VERSIONS)
+    table = pd.DataFrame(TABLE, columns=labels)
+    for target in (table, lambda _: table):
+        found = weights(target, frame, actions=labels)
+        np.testing.assert_allclose(found, RIGHT, rtol=1e-9)
+
+    class Classifier:
+        classes_ = np.array(labels)
+
+        def predict_proba(self, context):
+            return TABLE
+
+    np.testing.assert_allclose(weights(Classifier(), frame), RIGHT, rtol=1e-9)
+    items = {"item": labels, "price": [1, 2, 3]}
+    assert log(frame=frame, items=items).embedding.tolist() == [[1], [2], [3]]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [1234567890123456788, 1234567890123456789, 1234567890123456790],
+        ["007", "7", "8"],
+        ["12e4", "120000", "x"],
+        [0.5, 1.0, 1.5],
+        [1, 2, 3],
+    ],
+)
+def test_a_policy_object_gets_the_names_as_they_are(names):
+    class Policy:
+        def probability(self, context, action):
+            place = {one: k for k, one in enumerate(names)}
+            at = [place[one] for one in action.tolist()]
+            return TABLE[np.repeat(ROW, 3), at]
+
+    frame = FRAME | {"item": [names[k] for k in ITEM]}
+    np.testing.assert_allclose(weights(Policy(), frame), RIGHT, rtol=1e-9)
+
+
+@pytest.mark.parametrize("other", [7.0, np.float64(7.0), True])
+def test_integers_beside_a_float_stay_exact(other):
+    names = [2**53, 2**53 + 1, 7]
+    values = [names[k] for k in ITEM]
+    values[int(np.argmax(ITEM == 2))] = other
+    made = log(frame=FRAME | {"item": np.array(values, dtype=object)})
+    assert {"9007199254740992", "9007199254740993", "7"} <= {*made.actions}
+    values[0] = 0.5
+    assert "digits" in refused(frame=FRAME | {"item": np.array(values, dtype=object)})
