@@ -375,7 +375,8 @@ class Results(_Records):
             hint = did_you_mean(unknown[0], KINDS)
             msg = f"chart '{unknown[0]}' is not one of {', '.join(KINDS)}{hint}"
             raise UsageError(msg)
-        ids = {estimators} if isinstance(estimators, str) else set(estimators or ())
+        given = [estimators] if isinstance(estimators, str) else [*(estimators or ())]
+        ids = {registry().meant("estimator", one) or one for one in given} | {*given}
         some = [
             x for x in self if not ids or ids & {x.trial.estimator.id, x.trial.estimator.label}
         ]

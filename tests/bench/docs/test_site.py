@@ -125,6 +125,17 @@ def test_signatures_show_code_and_names_of_types(site: Path) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize(
+    ("page", "function"), [("evaluate", "evaluate"), ("own-logs", "advise"), ("own-logs", "ab")]
+)
+def test_what_a_function_returns_is_a_link(site: Path, page: str, function: str) -> None:
+    text = (site / f"bench/docs/api/{page}.html").read_text(encoding="utf-8")
+    (signature,) = re.findall(
+        rf'<dt class="sig[^>]*id="ope_bench.{function}">.*?</dt>', text, re.S
+    )
+    assert re.search(r'sig-return-typehint">.*<a class="reference internal"', signature, re.DOTALL)
+
+
 def test_parameters_and_formulas_of_docstrings_are_shown_as_such(site: Path) -> None:
     text = (site / "bench/docs/api/estimators.html").read_text(encoding="utf-8")
     view = text.partition('id="ope_bench.View"')[2]
@@ -177,6 +188,17 @@ def test_a_page_asks_for_nothing_outside_complains_of_nothing_and_fits_a_phone(
         assert browser.js(wide) <= 0, (theme, width)
         assert browser.js(CONTRAST) >= 4.5, (theme, width)
         assert browser.js(UNLOADED) == []
+
+
+@pytest.mark.parametrize("page", ["index.html", "bench/docs/estimators/index.html"])
+def test_headings_out_of_sight_leave_no_space_above_those_in_sight(
+    site: Path, browser: Browser, page: str
+) -> None:
+    browser.resize(390, 844, phone=True)
+    _open(browser, (site / page).as_uri())
+    heads = "[...document.querySelectorAll('thead tr')].map((one) => one.offsetHeight)"
+    # Two lines.
+    assert 0 < max(browser.js(heads)) < 60
 
 
 CONTRAST = """(() => {
