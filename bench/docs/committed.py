@@ -24,17 +24,17 @@ if str(RESULTS) not in sys.path:
 
 from judging.pages.leaderboard import BOARD, FIRST, board_settings, whole_lines  # noqa: E402
 from judging.trials.committed import boards_of, folders_with_boards  # noqa: E402  of results/
-from judging.trials.field import TRACKS, Setting  # noqa: E402
+from judging.trials.field import TRACKS, FieldSetting  # noqa: E402
 
 __all__ = [
-    "BOARD", "FIGURES", "FIRST", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "Setting",
+    "BOARD", "FIGURES", "FIRST", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "FieldSetting",
     "Track", "boards", "boards_of", "defects_of", "field", "folders_with_boards", "lines_of",
     "log_ratios", "mean_interval", "overlap",
 ]  # fmt: skip
 
 
 @cache
-def field() -> list[Setting]:
+def field() -> list[FieldSetting]:
     """Return the settings of the leaderboard, read once."""
     return board_settings(RESULTS)
 
@@ -45,7 +45,7 @@ def lines_of(track: Track) -> list[Line]:
     return whole_lines(track, field())
 
 
-def overlap(setting: Setting) -> float | None:
+def overlap(setting: FieldSetting) -> float | None:
     """Return the rows of the log over its largest weight; None where no policy is known."""
     value = setting.facts.get("world_rows_over_weight")
     return None if value is None or not np.isfinite(value) or value <= 0 else float(value)

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from committed import Line, Setting, Track, field, log_ratios, mean_interval, overlap
+from committed import FieldSetting, Line, Track, field, log_ratios, mean_interval, overlap
 from ope_bench.report.styles import styles_of
 
 __all__ = ["comparison_chart", "estimator_chart", "ratio_bar"]
@@ -53,17 +53,19 @@ class _Point:
     high: float
 
 
-def _worlds(track: Track) -> list[Setting]:
+def _worlds(track: Track) -> list[FieldSetting]:
     return [one for one in field() if track.holds(one) and overlap(one) is not None]
 
 
-def _cuts(worlds: Sequence[Setting]) -> np.ndarray:
+def _cuts(worlds: Sequence[FieldSetting]) -> np.ndarray:
     values = np.array([overlap(one) for one in worlds], dtype=float)
     cuts: np.ndarray = np.quantile(values, np.linspace(0, 1, BINS + 1))
     return cuts
 
 
-def _points(worlds: Sequence[Setting], name: str, other: str, cuts: np.ndarray) -> list[_Point]:
+def _points(
+    worlds: Sequence[FieldSetting], name: str, other: str, cuts: np.ndarray
+) -> list[_Point]:
     found = []
     for low, high in pairwise(cuts):
         last = high == cuts[-1]
@@ -116,7 +118,7 @@ def _frame(
 
 
 def _axes(
-    worlds: Sequence[Setting], ratios: Sequence[float], right: float
+    worlds: Sequence[FieldSetting], ratios: Sequence[float], right: float
 ) -> tuple[_Scale, _Scale]:
     values = [overlap(one) or 1.0 for one in worlds]
     least, most = np.quantile(values, [0.03, 1.0]).tolist()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from committed import BOARD, FIRST, RESULTS, TRACKS, Setting, field
+from committed import BOARD, FIRST, RESULTS, TRACKS, FieldSetting, field
 from ope_bench import __version__
 from ope_bench.boards.tracks import STRATA, Track, line_of
 from plugin_pages import built_in, heading_of, page_name
@@ -94,7 +94,7 @@ def boards_of_filters() -> Iterator[dict[str, Any]]:
                     }
 
 
-def _rows(track: Track, settings: Sequence[Setting]) -> list[list[Any]]:
+def _rows(track: Track, settings: Sequence[FieldSetting]) -> list[list[Any]]:
     """Return name, error, its interval, 90 %, share of failures and coverage of each estimator."""
     lines = [line_of(track, settings, name) for name in track.estimators(settings)]
     whole = [line for line in lines if line.settings == len(settings)]

@@ -25,7 +25,7 @@ from judging.claims.differences import (
     NAMED,
     REFERENCE,
     SOURCES,
-    Setting,
+    SettingErrors,
     fitted,
     judged,
     left_out_errors,
@@ -51,7 +51,7 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def opened() -> list[Setting]:
+def opened() -> list[SettingErrors]:
     """Return the settings that predictions are made from."""
     found = []
     for folder, kind in SOURCES.items():
@@ -64,7 +64,7 @@ def data_sets() -> int:
     return 1 + int(max(pq.read_table(OPENED, columns=["replicate"])["replicate"].to_pylist()))
 
 
-def document(settings: list[Setting]) -> dict[str, Any]:
+def document(settings: list[SettingErrors]) -> dict[str, Any]:
     """Return the predictions: of the candidates that whose error on left-out tables is least."""
     errors = {
         key: round(left_out_errors(settings, kinds, facts), 6)

@@ -11,7 +11,7 @@ from draws import predictions
 from judging.claims.differences import (
     NAMED,
     Model,
-    Setting,
+    SettingErrors,
     base_of,
     calibration,
     fitted,
@@ -27,7 +27,9 @@ FOLDER: Path = predictions.FOLDER
 def setting(source, ess=100.0, r2=0.5, kind="tables", **differences):
     names = ("dr-eb", "dm", "dr-os", "sndr", "logging-average")
     errors = {"ipws": -1.0, **{name: -1.0 + differences.get(name, 0.0) for name in names}}
-    return Setting(kind, source, ess, r2, {k.replace("_", "-"): v for k, v in errors.items()})
+    return SettingErrors(
+        kind, source, ess, r2, {k.replace("_", "-"): v for k, v in errors.items()}
+    )
 
 
 def test_the_registered_predictions_are_what_committed_trials_give():

@@ -16,8 +16,8 @@ from judging.pages.intervals import (
     HOLDS,
     TRUSTED,
     IntervalTrials,
+    LogShape,
     Method,
-    Setting,
     choices,
     intervals_page,
     smallest_limit,
@@ -113,7 +113,7 @@ def test_the_narrowest_that_holds_is_chosen(tmp_path):
     found = _choice(tmp_path, base, "bounded", "known", "moderate")
     best = found.best
     assert (best.method, best.coverage, best.width) == (Method(BETS, "ipw"), 1.0, 1.0)
-    assert found.settings == (Setting("bounded", 0, 200),)
+    assert found.settings == (LogShape("bounded", 0, 200),)
     assert [one.method.kind for one in found.found if one.holds] == [
         BETS,
         "empirical-likelihood",
@@ -204,7 +204,7 @@ def test_effective_sizes_of_the_committed_trials_are_those_of_the_settings(commi
     for rewards in ("bounded", "unbounded"):
         for place in range(3):
             cells = [
-                committed.cells[Method("normal", "ipw"), Setting(rewards, place, n)]
+                committed.cells[Method("normal", "ipw"), LogShape(rewards, place, n)]
                 for n in (200, 2000, 20000)
             ]
             medians = [float(np.median(cell.effective)) for cell in cells]

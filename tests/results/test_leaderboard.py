@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from judging.pages.leaderboard import Whole, over_strata
 from judging.pages.prediction import by_textbook, predicted, textbook, yardsticks_of
-from judging.trials.field import Setting, settings_of
+from judging.trials.field import FieldSetting, settings_of
 from scipy.stats import spearmanr
 
 from ope_bench.boards.tracks import Answers, Track, board_of, by_source, line_of
@@ -33,7 +33,7 @@ def setting(number, scales, *, source=None, rng=None, **facts):
     common = rng.standard_normal(4)
     found = {name: answers(scale * common) for name, scale in scales.items()}
     known = {"world_known": "policy", "world_target_form": "probabilities", **facts}
-    return Setting(source or f"world {number}", number, known, np.zeros(4), found)
+    return FieldSetting(source or f"world {number}", number, known, np.zeros(4), found)
 
 
 def worlds(count=30, **scales):
@@ -83,11 +83,11 @@ def test_an_estimator_that_ran_on_a_part_has_no_rank_and_takes_none():
     assert (board["good"].rank, board["ref"].rank) == (1, 2)
 
 
-def without(one: Setting, *names: str) -> Setting:
+def without(one: FieldSetting, *names: str) -> FieldSetting:
     return replace(one, answers={k: v for k, v in one.answers.items() if k not in names})
 
 
-def renamed(one: Setting, names: dict[str, str]) -> Setting:
+def renamed(one: FieldSetting, names: dict[str, str]) -> FieldSetting:
     return replace(one, answers={names.get(k, k): v for k, v in one.answers.items()})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from judging.pages.randomized import Setting, _complete, _held, correlation
+from judging.pages.randomized import BoardErrors, _complete, _held, correlation
 
 N = 200
 
@@ -15,7 +15,7 @@ def setting(scales, trial=None, name="world", truth_se=0.0, seed=0):
     half = 1.959964 * np.array(scales)[:, None]
     reach = np.stack([half - errors, half + errors], axis=2)
     labels = tuple(f"e{k}" for k in range(len(scales)))
-    return Setting(name, trial, 1.0, truth_se, labels, errors, reach)
+    return BoardErrors(name, trial, 1.0, truth_se, labels, errors, reach)
 
 
 def test_equal_orders_correlate_by_one_and_reversed_ones_by_minus_one():

@@ -59,13 +59,13 @@ class Track:
     panel: tuple[str, ...]
     probe: str
 
-    def holds(self, setting: Setting) -> bool:
+    def holds(self, setting: SettingAnswers) -> bool:
         """Return whether everything granted is known in a setting."""
         probe, every = setting.answers.get(self.probe), setting.answers.values()
         told = [probe] if probe else [one for one in every if not self.granted & ~one.needs]
         return bool(told) and all(one.available for one in told)
 
-    def estimators(self, settings: Iterable[Setting]) -> list[str]:
+    def estimators(self, settings: Iterable[SettingAnswers]) -> list[str]:
         """Return the estimators of the trials that need no more than is granted, by name."""
         needs = {name: one.needs for setting in settings for name, one in setting.answers.items()}
         return sorted(name for name, need in needs.items() if not need & ~self.granted)
@@ -123,7 +123,7 @@ class Answers:
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class SettingAnswers:
     """One setting of an environment, with the answers of all estimators.
 
     Parameters
@@ -181,7 +181,7 @@ def log_rmse(errors: FloatArray) -> float:
 # Settings from the outcomes of stores and exports.
 
 
-def settings_of(parts: Sequence[Iterable[Outcomes]]) -> list[Setting]:
+def settings_of(parts: Sequence[Iterable[Outcomes]]) -> list[SettingAnswers]:
     """Return the settings of which the fallback has all answers, by source.
 
     Parameters
@@ -246,10 +246,10 @@ def _setting(
     average: Outcomes,
     pools: Sequence[Mapping[str, Outcomes]],
     names: Mapping[str, str],
-) -> Setting:
+) -> SettingAnswers:
     spec, place = average.environment[0], {key: at for at, key in enumerate(data)}
     facts: dict[str, Any] = next((one for one in average.diagnostics if one), {})
-    setting = Setting(
+    setting = SettingAnswers(
         source_of(spec),
         facts.get("world"),
         facts,
@@ -371,7 +371,7 @@ class Line:
         return {"estimator": facts.pop("estimator"), **facts}
 
 
-def by_source(settings: Sequence[Setting], figures: Sequence[float]) -> FloatArray:
+def by_source(settings: Sequence[SettingAnswers], figures: Sequence[float]) -> FloatArray:
     """Return the mean of a figure over the settings of each source: (n_sources,)."""
     found: dict[str, list[float]] = {}
     for setting, figure in zip(settings, figures, strict=True):
@@ -379,13 +379,13 @@ def by_source(settings: Sequence[Setting], figures: Sequence[float]) -> FloatArr
     return np.array([np.mean(one) for one in found.values()])
 
 
-def log_ratios(settings: Sequence[Setting], estimator: str, other: str) -> FloatArray:
+def log_ratios(settings: Sequence[SettingAnswers], estimator: str, other: str) -> FloatArray:
     """Return log RMSE of one estimator less that of a reference, by source: (n_sources,)."""
     ran = [one for one in settings if estimator in one.answers and other in one.answers]
     return by_source(ran, [one.log_rmse(estimator, other) - one.log_rmse(other) for one in ran])
 
 
-def line_of(track: Track, settings: Sequence[Setting], estimator: str) -> Line:
+def line_of(track: Track, settings: Sequence[SettingAnswers], estimator: str) -> Line:
     """Return an estimator's figures; they depend on it, the reference and the panel alone."""
     ran = [one for one in settings if estimator in one.answers]
     answers = [one.answers[estimator] for one in ran]
@@ -412,7 +412,7 @@ def line_of(track: Track, settings: Sequence[Setting], estimator: str) -> Line:
     )
 
 
-def board_of(track: Track, settings: Sequence[Setting]) -> list[Line]:
+def board_of(track: Track, settings: Sequence[SettingAnswers]) -> list[Line]:
     """Return the estimators of a track, best first, those that ran on a part of it last.
 
     Equal figures are shown in the order of names.
@@ -485,7 +485,7 @@ class TrackBoard(OverSettings):
         return f"{self.track}{part} | {counts} | over {self.reference}"
 
 
-def track_boards(settings: Sequence[Setting]) -> list[TrackBoard]:
+def track_boards(settings: Sequence[SettingAnswers]) -> list[TrackBoard]:
     """Return each track's boards that have rows: of all settings, and of each stratum."""
     found = []
     for track in rule().tracks:

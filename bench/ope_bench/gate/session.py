@@ -15,7 +15,7 @@ from typing import Any
 
 from ope_bench.base.errors import UsageError
 from ope_bench.base.files import gc_disabled
-from ope_bench.boards.tracks import Setting, rule, settings_of
+from ope_bench.boards.tracks import SettingAnswers, rule, settings_of
 from ope_bench.contracts.data import TruthKind
 from ope_bench.execution import Executor, Finished, Reused, RunEvent
 from ope_bench.execution.machine import same_arithmetic
@@ -295,7 +295,7 @@ class _Side:
     outcomes: Callable[[], Iterator[Outcomes]]
 
     @property
-    def settings(self) -> list[Setting]:
+    def settings(self) -> list[SettingAnswers]:
         """The settings of the leaderboard."""
         fallback = any(f'"{rule().fallback}"' in estimator for _, estimator in self.rows)
         return settings_of([self.outcomes()]) if fallback else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ope_bench.boards.tracks import STRATA, Setting, log_ratios, rule
+from ope_bench.boards.tracks import STRATA, SettingAnswers, log_ratios, rule
 from ope_bench.report import tables
 from ope_bench.report.tables import TableColumn, TextTable, figure
 from ope_bench.statistics.ranks import mean_interval
@@ -50,7 +50,9 @@ class TrackChange:
         return f"{middle} ({' to '.join(ends)})" if self.low is not None else middle
 
 
-def track_changes(before: Sequence[Setting], after: Sequence[Setting]) -> tuple[TrackChange, ...]:
+def track_changes(
+    before: Sequence[SettingAnswers], after: Sequence[SettingAnswers]
+) -> tuple[TrackChange, ...]:
     """Return the changes on each track and stratum, of all estimators that both sides have.
 
     Settings are paired by environment and data sets. Strata are those of the first side, where it
@@ -78,7 +80,11 @@ def track_changes(before: Sequence[Setting], after: Sequence[Setting]) -> tuple[
 
 
 def _change(
-    track: str, stratum: str, name: str, reference: str, part: Sequence[tuple[Setting, Setting]]
+    track: str,
+    stratum: str,
+    name: str,
+    reference: str,
+    part: Sequence[tuple[SettingAnswers, SettingAnswers]],
 ) -> Iterator[TrackChange]:
     ran = [pair for pair in part if all(name in one.answers for one in pair)]
     if not ran:

@@ -14,11 +14,12 @@ from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.base.units import format_duration
 from ope_bench.boards.columns import Style
 from ope_bench.execution import Event, Executor, Finished
-from ope_bench.logs import advice_verdict, advice_worlds, estimation, problem
+from ope_bench.logs import advice_verdict, advice_worlds, estimation
 from ope_bench.logs.checks import findings_of
 from ope_bench.logs.finding import Check, Finding, contents_of, findings_table
 from ope_bench.logs.log_data import LogData, stored_log
 from ope_bench.logs.next_log import SHARE, NextLog, next_log
+from ope_bench.logs.problem import unit_of
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
     LIKELIHOOD,
@@ -539,7 +540,7 @@ def advise(
                     for record, label in zip(records[name], labels, strict=True)
                 ],
                 estimation.terms_of(records[name], labels, folder),
-                problem.unit_of(log),
+                unit_of(log),
             )
             for name in policies
         }
@@ -644,7 +645,7 @@ def _advice_on(
     )
     figures = advice_verdict.candidate_figures(evidence, list(working)) if working else {}
     best = next((row for row in rows if row.label == chosen), None)
-    average_error = standard_error(log.reward_terms, problem.unit_of(log))
+    average_error = standard_error(log.reward_terms, unit_of(log))
     recommended = None
     if best is not None and best.value is not None:
         recommended = _recommended(best, rows, specs, rule, found, average_error)

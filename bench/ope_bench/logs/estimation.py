@@ -23,11 +23,23 @@ from ope_bench.contracts.random import stream
 from ope_bench.contracts.view import Access
 from ope_bench.execution import Event, Executor, Finished, Message
 from ope_bench.execution.runner import RunCounts, interruptible
-from ope_bench.logs import problem
 from ope_bench.logs.checks import CONFOUNDING as CONFOUNDING
 from ope_bench.logs.checks import default_estimators, findings_of, what_lacks
 from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.log_data import ESTIMATED, LogData, stored_log
+from ope_bench.logs.problem import (
+    BASELINE,
+    LIFT,
+    LIFT_ERROR,
+    TERMS,
+    OwnLog,
+    baseline_difference,
+    effective_size,
+    normal_interval,
+    problem_of,
+    unit_of,
+    without_rounding,
+)
 from ope_bench.logs.recommendation import (
     DISAGREEMENT,
     LIKELIHOOD,
@@ -157,7 +169,7 @@ def estimate(
     findings = findings_of(log)
     # Of an average that is 0 up to its error there is no percentage.
     today = log.reward_terms
-    unsure = abs(today.mean()) <= 2 * (standard_error(today, problem.unit_of(log)) or 0.0)
+    unsure = abs(today.mean()) <= 2 * (standard_error(today, unit_of(log)) or 0.0)
     for name, target in log.targets.items():
         rule = recommendation_for(log, name)
         few = few_rewards(log, name, 1.0, records[name])
@@ -205,7 +217,7 @@ def estimate(
                 )
                 for record, (spec, _) in zip(slow_records[name], slow_pairs or (), strict=True)
             ]
-        against = contradictions(rows, terms[name], problem.unit_of(log))
+        against = contradictions(rows, terms[name], unit_of(log))
         advice += [several + text for text in against]
         # Of the default estimators those are shown that could run, unless none could.
         unavailable = [row for row in rows if row.status == Status.UNAVAILABLE]
@@ -312,7 +324,7 @@ def check_interval(level: float, interval: str, kinds: Sequence[str] = INTERVALS
 
 def some_units(log: LogData, most: int, seed: int) -> IntArray:
     """Return rows of random units, about so many, in their order."""
-    unit = problem.unit_of(log)
+    unit = unit_of(log)
     units, code, size = np.unique(unit, return_inverse=True, return_counts=True)
     order = stream("part of a log", seed).permutation(len(units))
     last = int(np.searchsorted(np.cumsum(size[order]), most, side="right"))
@@ -389,7 +401,7 @@ def terms_of(
     """Return the terms of the estimates that are compared, by label."""
     found = {}
     for record, label in zip(records, labels, strict=True):
-        file = record.diagnostics.get(problem.TERMS)
+        file = record.diagnostics.get(TERMS)
         if record.trial.estimator.id in COMPARED and file:
             found[label] = np.load(folder / str(file))
     return found
@@ -449,8 +461,8 @@ def estimate_row(
     lift = lift_error = None
     average = record.logging_average or 0.0
     if record.estimate is not None:
-        own, error = (record.diagnostics.get(name) for name in (problem.LIFT, problem.LIFT_ERROR))
-        lift, lift_error = problem.without_rounding(
+        own, error = (record.diagnostics.get(name) for name in (LIFT, LIFT_ERROR))
+        lift, lift_error = without_rounding(
             record.estimate - average if own is None else float(own),
             None if error is None else float(error),
             max(abs(record.estimate), abs(average)),
@@ -669,14 +681,14 @@ def interval_of(
         return own.low, own.high
     if kind != "asymptotic":
         return None, None
-    return problem.normal_interval(record.estimate, record.standard_error, level, units)
+    return normal_interval(record.estimate, record.standard_error, level, units)
 
 
 def paired_interval(
     value: float | None, error: float | None, level: float, kind: IntervalKind, units: int
 ) -> tuple[float | None, float | None]:
     """Return the interval of a lift or difference; there are asymptotic ones only."""
-    return problem.normal_interval(value, error if kind == "asymptotic" else None, level, units)
+    return normal_interval(value, error if kind == "asymptotic" else None, level, units)
 
 
 def _differences(
@@ -688,7 +700,7 @@ def _differences(
     kind: IntervalKind,
 ) -> tuple[Difference, ...]:
     """Compare every policy with every nearer one, by each estimator with a value for both."""
-    unit = problem.unit_of(log)
+    unit = unit_of(log)
     found = []
     for (versus, target), (number, label) in itertools.product(
         itertools.combinations(nearest_first(log), 2), enumerate(labels)
@@ -697,17 +709,17 @@ def _differences(
         if a.estimate is None or b.estimate is None:
             continue
         weight, other = log.weights(target), log.weights(versus)
-        centered = problem.BASELINE in a.diagnostics and problem.BASELINE in b.diagnostics
+        centered = BASELINE in a.diagnostics and BASELINE in b.diagnostics
         if centered and weight is not None and other is not None:
-            value, error = problem.baseline_difference(weight, other, log.reward, unit, log.weight)
+            value, error = baseline_difference(weight, other, log.reward, unit, log.weight)
         else:
-            files = [record.diagnostics.get(problem.TERMS) for record in (a, b)]
+            files = [record.diagnostics.get(TERMS) for record in (a, b)]
             error = None
             if all(files):
                 mine, theirs = (np.load(folder / str(file)) for file in files)
                 error = standard_error(np.asarray(mine - theirs), unit)
             size = max(abs(a.estimate), abs(b.estimate))
-            value, error = problem.without_rounding(a.estimate - b.estimate, error, size)
+            value, error = without_rounding(a.estimate - b.estimate, error, size)
         estimator, both = a.trial.estimator.id, (target, versus)
         withheld = error != 0 and any(withheld_for(estimator, kind, log, name) for name in both)
         ends = paired_interval(value, None if withheld else error, level, kind, log.n_units)
@@ -717,7 +729,7 @@ def _differences(
 
 def nearest_first(log: LogData) -> list[str]:
     """Return the policies by effective sample size, largest first; of equal ones the earlier."""
-    return sorted(log.targets, key=lambda name: -(problem.effective_size(log, name) or 0.0))
+    return sorted(log.targets, key=lambda name: -(effective_size(log, name) or 0.0))
 
 
 # Trials on a log.
@@ -774,14 +786,14 @@ def run_on_log(
     objects: dict[str, Estimator | None] = {}
     for name in log.targets:
         params = {"folder": str(folder), "target": name}
-        cls = f"{problem.OwnLog.__module__}:{problem.OwnLog.__qualname__}"
+        cls = f"{OwnLog.__module__}:{OwnLog.__qualname__}"
         environment = PluginSpec("environment", cls, ENVIRONMENT, params, origin="ope_bench")
         trials[name] = [Trial(environment, spec, 0, seed=seed) for spec, _ in pairs]
         for trial, (_, given) in zip(trials[name], pairs, strict=True):
             objects[trial.key] = given
 
     def run(trial: Trial, workspace: Workspace) -> TrialRecord:
-        environment = problem.OwnLog(**trial.environment.params)
+        environment = OwnLog(**trial.environment.params)
         environment.log = log
         given = objects[trial.key]
         estimator = build(trial.estimator) if given is None else given
@@ -797,7 +809,7 @@ def run_on_log(
     listed = {spec.id for one in selectors for spec in specs_of("estimator", one)}
     for name, group in trials.items():
         form = log.targets[name].form
-        asked = problem.problem_of(log, name, np.random.default_rng(0))
+        asked = problem_of(log, name, np.random.default_rng(0))
         for trial in group:
             given = objects[trial.key]
             estimator = build(trial.estimator) if given is None else given

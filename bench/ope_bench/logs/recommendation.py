@@ -29,8 +29,14 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from ope_bench.logs import problem
 from ope_bench.logs.log_data import LogData
+from ope_bench.logs.problem import (
+    EFFECTIVE,
+    REWARDED,
+    effective_rewarded_rows,
+    effective_size,
+    problem_of,
+)
 from ope_bench.logs.result import EstimateRow
 from ope_bench.report.tables import percent
 from ope_bench.statistics.value_intervals import empirical_likelihood_interval
@@ -244,11 +250,11 @@ def carriers(
     Of estimated propensities they are of the weights of `ipws`, if its trial is given.
     """
     for record in records if log.estimated_propensity else ():
-        found = [record.diagnostics.get(name) for name in (problem.REWARDED, problem.EFFECTIVE)]
+        found = [record.diagnostics.get(name) for name in (REWARDED, EFFECTIVE)]
         if record.trial.estimator.id == "ipws" and None not in found:
             return float(found[0] or 0.0), float(found[1] or 0.0)
-    rewarded = problem.effective_rewarded_rows(log, target)
-    effective = problem.effective_size(log, target)
+    rewarded = effective_rewarded_rows(log, target)
+    effective = effective_size(log, target)
     return None if rewarded is None or effective is None else (rewarded, effective)
 
 
@@ -292,7 +298,7 @@ def likelihood(log: LogData, target: str, level: float) -> Stated:
     if rewards is None:
         return Stated(reason="give `reward_range: [LOW, HIGH]`")
     if log.logging is not None:
-        limits = problem.problem_of(log, target, np.random.default_rng(0)).weight_range()
+        limits = problem_of(log, target, np.random.default_rng(0)).weight_range()
     elif log.smallest_propensity is not None:
         limits = (0.0, 1.0 / log.smallest_propensity)
     else:

@@ -11,9 +11,9 @@ import numpy as np
 from ope_bench.base.errors import UsageError
 from ope_bench.base.units import counted
 from ope_bench.contracts.arrays import FloatArray, IntArray
-from ope_bench.logs import problem
 from ope_bench.logs.loading import without_missing
 from ope_bench.logs.log_data import LogData
+from ope_bench.logs.problem import TERMS, unit_of
 from ope_bench.logs.recommendation import few_rewards
 from ope_bench.logs.result import Segment
 from ope_bench.logs.source import load_table
@@ -57,7 +57,7 @@ def segment_codes(log: LogData, by: str) -> tuple[IntArray, list[str]]:
 
 def terms_file(records: Sequence[TrialRecord | None]) -> str:
     """Return the file of the first estimate's terms, "" where none has some."""
-    found = (one.diagnostics.get(problem.TERMS) for one in records if one is not None)
+    found = (one.diagnostics.get(TERMS) for one in records if one is not None)
     return str(next((one for one in found if one), ""))
 
 
@@ -79,7 +79,7 @@ def segments_of(
     if file is None:
         return tuple(found)
     terms = np.asarray(np.load(file))
-    unit = problem.unit_of(log)
+    unit = unit_of(log)
     values = simultaneous_means(terms, codes, len(names), unit, level)
     # What rounding leaves of equal policies is no difference.
     apart = terms - log.reward_terms

@@ -28,9 +28,9 @@ from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.boards.columns import Style
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.execution import Event, Executor
-from ope_bench.logs import problem
 from ope_bench.logs.estimation import CONFOUNDING, by_selector, estimator_pairs, run_on_log
 from ope_bench.logs.log_data import LogData, stored_log
+from ope_bench.logs.problem import TERMS, unit_of
 from ope_bench.logs.recommendation import Recommendation, recommendation_for
 from ope_bench.logs.result import LogResult, span
 from ope_bench.plugins.spec import PluginSpec
@@ -211,14 +211,14 @@ def shortlist_of(
     for name in names:
         by_text = by_selector(records[name], specs, rule)
         found = [by_text[text].estimate for text in (rule.center, *rule.panel)]
-        file = by_text[rule.errors[0]].diagnostics.get(problem.TERMS)
+        file = by_text[rule.errors[0]].diagnostics.get(TERMS)
         if file and None not in found:
             values[name] = np.array(found, dtype=np.float64)
             terms[name] = np.asarray(np.load(folder / str(file)))
     logged = float(log.reward_terms.mean())
     values[LOGGED] = np.full(1 + len(rule.panel), logged)
     terms[LOGGED] = log.reward_terms
-    unit = problem.unit_of(log)
+    unit = unit_of(log)
     decided = decide(rule, names, incumbent or LOGGED, values, terms, unit, alpha)
     return replace(decided, notes=(*log.notes, CONFOUNDING))
 

@@ -21,13 +21,14 @@ from ope_bench.contracts.plugins import IntervalKind
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.streaming import GROUP, LogFacts, StreamedSums, Streaming, Units
 from ope_bench.contracts.view import nuisance_key
-from ope_bench.logs import estimation, problem
+from ope_bench.logs import estimation
 from ope_bench.logs.checks import CONFOUNDING, findings_of
 from ope_bench.logs.loading import context_names, holds_names, load_log
 from ope_bench.logs.log import Log
 from ope_bench.logs.log_data import ESTIMATED, LogData, LogSpec
 from ope_bench.logs.log_file import read_log_file
 from ope_bench.logs.policy_code import load_policy
+from ope_bench.logs.problem import OwnLog, problem_of, without_rounding
 from ope_bench.logs.recommendation import few_rewards, recommendation_for
 from ope_bench.logs.result import Difference, Estimates, TargetEstimates
 from ope_bench.logs.targets import TargetPolicy
@@ -239,7 +240,7 @@ def estimate_stream(
         for text, label, apart in zip(specs, labels, sums.differences(p, q), strict=True):
             if apart is not None:
                 names = text.id, label, targets[p].name, targets[q].name
-                value, error = problem.without_rounding(*apart)
+                value, error = without_rounding(*apart)
                 scale = facts.n / facts.pilot.n
                 if error != 0 and any(
                     estimation.withheld_for(text.id, kind, facts.pilot, names[one], scale)
@@ -269,7 +270,7 @@ def estimate_stream(
 
 def _trial(spec: PluginSpec, seed: int) -> Trial:
     """Return the in-memory trial with the same random streams."""
-    cls = f"{problem.OwnLog.__module__}:{problem.OwnLog.__qualname__}"
+    cls = f"{OwnLog.__module__}:{OwnLog.__qualname__}"
     environment = PluginSpec("environment", cls, estimation.ENVIRONMENT, {}, origin="ope_bench")
     return Trial(environment, spec, 0, seed=seed)
 
@@ -355,7 +356,7 @@ def _scan(spec: LogSpec, run: Map, seed: int) -> tuple[Rows, list[Part], LogFact
         units=units,
         weight=None if spec.weight is None else before[-1],
         pilot=pilot,
-        problem_of=problem.problem_of,
+        problem_of=problem_of,
         streams=partial(_stream, _trial(estimation.resolve_one("ipw"), seed).data_seed),
         reward_limits=spec.reward_range or (float(limits.min()), float(limits.max())),
     )

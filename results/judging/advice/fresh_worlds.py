@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from judging.pages.page import opening, table
-from judging.trials.field import FALLBACK, TRACKS, Setting, settings_of
+from judging.trials.field import FALLBACK, TRACKS, FieldSetting, settings_of
 from ope_bench.boards.tracks import Track, log_ratios
 from ope_bench.logs.finding import Check
 from ope_bench.statistics.coverage import wilson
@@ -98,7 +98,11 @@ def advice_page(results: Path) -> str:
 
 
 def _class(
-    settings: Sequence[Setting], title: str, track: Track, recommended: str, fixed: Sequence[str]
+    settings: Sequence[FieldSetting],
+    title: str,
+    track: Track,
+    recommended: str,
+    fixed: Sequence[str],
 ) -> str:
     """Errors of fixed choices and of the rules among them, over the recommended one."""
     inside = [
@@ -134,7 +138,7 @@ def _ratio(logs: np.ndarray[Any, np.dtype[np.float64]]) -> str:
     return f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
-def _regret(settings: Sequence[Setting], name: str, fixed: Sequence[str]) -> str:
+def _regret(settings: Sequence[FieldSetting], name: str, fixed: Sequence[str]) -> str:
     """Geometric mean of the error over that of the best fixed choice of each setting."""
     ran = [one for one in settings if name in one.answers]
     logs = [one.log_rmse(name) - min(one.log_rmse(other) for other in fixed) for one in ran]

@@ -41,7 +41,7 @@ RIDGE = 1.0
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingErrors:
     """One setting: what its logs are like, and the log error of each estimator.
 
     Parameters
@@ -85,7 +85,7 @@ BASES = (
 """Base sets of which the package has several recodings, or one with a suffix."""
 
 
-def settings_of(path: Path, kind: str, worlds: int | None = None) -> list[Setting]:
+def settings_of(path: Path, kind: str, worlds: int | None = None) -> list[SettingErrors]:
     """Read the settings of an export whose truth is exact, of the first drawn worlds if given.
 
     A failure counts with the larger of the errors of the logged average and `ipws`; data sets on
@@ -112,7 +112,7 @@ def settings_of(path: Path, kind: str, worlds: int | None = None) -> list[Settin
 
 def _setting(
     kind: str, params: Mapping[str, Any], cells: Mapping[str, Mapping[int, Mapping[str, Any]]]
-) -> Setting | None:
+) -> SettingErrors | None:
     average, plain = cells[AVERAGE], cells[REFERENCE]
     usable = [k for k in sorted(average) if average[k]["status"] == plain[k]["status"] == "ok"]
     if not usable:
@@ -137,26 +137,26 @@ def _setting(
         return None
     world = params.get("world")
     source = base_of(params["dataset"]) if world is None else f"world {world}"
-    return Setting(kind, source, float(np.median(ess)), float(np.median(r2)), errors)
+    return SettingErrors(kind, source, float(np.median(ess)), float(np.median(r2)), errors)
 
 
 # Predictions: linear in two facts of the log, for each estimator.
 
-Facts = Callable[[Setting], list[float]]
+Facts = Callable[[SettingErrors], list[float]]
 
 
-def plain_facts(one: Setting) -> list[float]:
+def plain_facts(one: SettingErrors) -> list[float]:
     """Return overlap and signal: log10 of the effective sample size, and R2 cut to [0, 1]."""
     return [float(np.log10(max(one.ess, 1.0))), min(max(one.r2, 0.0), 1.0)]
 
 
-def crossed_facts(one: Setting) -> list[float]:
+def crossed_facts(one: SettingErrors) -> list[float]:
     """Return overlap, signal and their product."""
     overlap, signal = plain_facts(one)
     return [overlap, signal, overlap * signal]
 
 
-def no_facts(one: Setting) -> list[float]:
+def no_facts(one: SettingErrors) -> list[float]:
     """Return nothing: the prediction is a mean."""
     return []
 
@@ -177,11 +177,11 @@ class Model:
     facts: str
     weights: Mapping[str, Sequence[float]]
 
-    def difference(self, one: Setting, name: str) -> float:
+    def difference(self, one: SettingErrors, name: str) -> float:
         """Predict an estimator's difference in a setting from its facts."""
         return float(np.dot(self.weights[name], [1.0, *FACTS[self.facts](one)]))
 
-    def by_source(self, settings: Iterable[Setting], name: str) -> dict[str, float]:
+    def by_source(self, settings: Iterable[SettingErrors], name: str) -> dict[str, float]:
         """Predict the differences of sources."""
         return means_of((one.source, self.difference(one, name)) for one in settings)
 
@@ -194,7 +194,7 @@ def means_of(figures: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {source: float(np.mean(one)) for source, one in sorted(found.items())}
 
 
-def fitted(settings: Sequence[Setting], facts: str) -> Model:
+def fitted(settings: Sequence[SettingErrors], facts: str) -> Model:
     """Fit by ridge regression: kinds weigh alike, and so do sources within a kind."""
     kinds = {one.kind: {x.source for x in settings if x.kind == one.kind} for one in settings}
     count = {source: sum(one.source == source for one in settings) for source in _names(settings)}
@@ -215,11 +215,11 @@ def fitted(settings: Sequence[Setting], facts: str) -> Model:
     return Model(facts, weights)
 
 
-def _names(settings: Iterable[Setting]) -> list[str]:
+def _names(settings: Iterable[SettingErrors]) -> list[str]:
     return sorted({one.source for one in settings})
 
 
-def left_out_errors(settings: Sequence[Setting], kinds: Sequence[str], facts: str) -> float:
+def left_out_errors(settings: Sequence[SettingErrors], kinds: Sequence[str], facts: str) -> float:
     """Return the root mean square error of predicted differences of tables, each left out in turn.
 
     Parameters
@@ -276,7 +276,9 @@ def calibration(predicted: FloatArray, found: FloatArray) -> Slope:
     return Slope(value, value - half, value + half)
 
 
-def regrets(settings: Sequence[Setting], choice: Callable[[Setting], str]) -> dict[str, float]:
+def regrets(
+    settings: Sequence[SettingErrors], choice: Callable[[SettingErrors], str]
+) -> dict[str, float]:
     """Return, by source, the error of a choice over that of the estimator that is best there.
 
     The best is that with the least mean log error over the settings of the source.
@@ -291,7 +293,7 @@ def regrets(settings: Sequence[Setting], choice: Callable[[Setting], str]) -> di
 
 
 def order_correlation(
-    settings: Sequence[Setting], scores: Callable[[Setting, str], float]
+    settings: Sequence[SettingErrors], scores: Callable[[SettingErrors, str], float]
 ) -> float:
     """Return the mean over sources of Spearman's correlation of scores with errors found.
 
@@ -315,7 +317,7 @@ TEXTBOOK = {AVERAGE: 1.0}
 """The textbook rule: self-normalized weights or a model before the logged average; ties else."""
 
 
-def judged(document: Mapping[str, Any], settings: Sequence[Setting]) -> dict[str, Any]:
+def judged(document: Mapping[str, Any], settings: Sequence[SettingErrors]) -> dict[str, Any]:
     """Return the verdict on registered predictions by settings of sources that made none."""
     model = Model(document["facts"], document["weights"])
     naive = {key: Model(one["facts"], one["weights"]) for key, one in document["naive"].items()}
@@ -328,10 +330,10 @@ def judged(document: Mapping[str, Any], settings: Sequence[Setting]) -> dict[str
     tables["no difference"] = np.zeros_like(found)
     own = tables["registered"]
 
-    def score(one: Setting, name: str) -> float:
+    def score(one: SettingErrors, name: str) -> float:
         return 0.0 if name == REFERENCE else model.difference(one, name)
 
-    choices: dict[str, Callable[[Setting], str]] = {
+    choices: dict[str, Callable[[SettingErrors], str]] = {
         f"always {ADVISED}": _always(ADVISED),
         "least predicted": lambda one: min(
             (REFERENCE, *ORDERED), key=lambda name: score(one, name)
@@ -381,9 +383,9 @@ def judged(document: Mapping[str, Any], settings: Sequence[Setting]) -> dict[str
     }
 
 
-def _always(name: str) -> Callable[[Setting], str]:
+def _always(name: str) -> Callable[[SettingErrors], str]:
     return lambda _: name
 
 
-def _found(settings: Sequence[Setting], name: str) -> dict[str, float]:
+def _found(settings: Sequence[SettingErrors], name: str) -> dict[str, float]:
     return means_of((one.source, one.difference(name)) for one in settings)

@@ -58,7 +58,7 @@ BETAS = {"logistic": (-4.0, -8.0, -12.0), "linear": (-0.7, -1.2, -2.0)}
 
 
 @dataclass(frozen=True, order=True)
-class Setting:
+class LogShape:
     """Rewards, overlap and number of rows."""
 
     rewards: str
@@ -142,12 +142,12 @@ class IntervalTrials:
             return Method("normal" if kind == "asymptotic" else kind, estimator)
 
         @cache
-        def setting(text: str) -> Setting:
+        def setting(text: str) -> LogShape:
             reward, beta = params(text)["reward"], params(text)["logging_beta"]
             rewards = "bounded" if reward == "logistic" else "unbounded"
-            return Setting(rewards, BETAS[reward].index(beta), params(text)["n_samples"])
+            return LogShape(rewards, BETAS[reward].index(beta), params(text)["n_samples"])
 
-        cells: dict[tuple[Method, Setting], list[tuple[float, ...]]] = {}
+        cells: dict[tuple[Method, LogShape], list[tuple[float, ...]]] = {}
         normal = float(ndtri((1 + LEVEL) / 2))
         names = (checks.EFFECTIVE_SAMPLE_SIZE, checks.LEAST_EFFECTIVE)
         # Diagnostics of one estimator on the same data are the same, whatever its interval.
@@ -165,7 +165,7 @@ class IntervalTrials:
         """All methods, by kind."""
         return sorted({method for method, _ in self.cells})
 
-    def of(self, method: Method, settings: Sequence[Setting]) -> list[tuple[Setting, Cell]]:
+    def of(self, method: Method, settings: Sequence[LogShape]) -> list[tuple[LogShape, Cell]]:
         """The cells of a method in those of the settings where it was run."""
         return [(one, self.cells[method, one]) for one in settings if (method, one) in self.cells]
 
@@ -185,7 +185,7 @@ class Found:
 
     method: Method
     coverage: float
-    where: Setting
+    where: LogShape
     width: float
     whole: bool
 
@@ -211,7 +211,7 @@ class Choice:
     rewards: str
     policies: str
     weights: str
-    settings: tuple[Setting, ...]
+    settings: tuple[LogShape, ...]
     found: tuple[Found, ...]
 
     @property
@@ -220,7 +220,7 @@ class Choice:
         return next((one for one in self.found if one.holds), None)
 
 
-def least_of(trials: IntervalTrials, setting: Setting) -> float:
+def least_of(trials: IntervalTrials, setting: LogShape) -> float:
     """Median of n / max weight in a setting, over the weights that the policies allow."""
     cell = trials.cells[Method("normal", "ipw"), setting]
     return float(np.median(cell.least))
@@ -250,7 +250,7 @@ def choices(trials: IntervalTrials) -> list[Choice]:
 
 
 def _found(
-    trials: IntervalTrials, method: Method, yardstick: Method, settings: Sequence[Setting]
+    trials: IntervalTrials, method: Method, yardstick: Method, settings: Sequence[LogShape]
 ) -> Found:
     cells = trials.of(method, settings)
     coverage, where = min((cell.coverage.value or 0.0, setting) for setting, cell in cells)

@@ -13,7 +13,7 @@ import numpy as np
 
 from judging.pages.entries import entries_section
 from judging.pages.page import opening, table
-from judging.trials.field import FOLDERS, TRACKS, Setting, settings_of
+from judging.trials.field import FOLDERS, TRACKS, FieldSetting, settings_of
 from ope_bench.boards.tracks import NEAR, STRATA, Line, Track, board_of, log_ratios
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.ranks import rank_ranges
@@ -34,7 +34,7 @@ LIMITS = {"weak": "below .05", "middle": "from .05 to .25", "strong": "above .25
 
 
 @cache
-def board_settings(results: Path) -> list[Setting]:
+def board_settings(results: Path) -> list[FieldSetting]:
     """Return the settings whose trials the leaderboard counts, read once.
 
     Randomized trials count against the rows that a log leaves; their settings of which these are
@@ -74,13 +74,13 @@ class Whole:
         return max(self.ratios.values())
 
 
-def in_strata(track: Track, settings: Sequence[Setting]) -> dict[str, list[Setting]]:
+def in_strata(track: Track, settings: Sequence[FieldSetting]) -> dict[str, list[FieldSetting]]:
     """Return the settings of a track by stratum; those without a signal are in none."""
     inside = [one for one in settings if track.holds(one) and track.reference in one.answers]
     return {name: [one for one in inside if one.stratum == name] for name in STRATA}
 
 
-def over_strata(track: Track, settings: Sequence[Setting]) -> list[Whole]:
+def over_strata(track: Track, settings: Sequence[FieldSetting]) -> list[Whole]:
     """Return the estimators that ran on all settings of a track, the least mean first.
 
     A source that has settings in several strata stands in each with those.
@@ -110,7 +110,7 @@ def over_strata(track: Track, settings: Sequence[Setting]) -> list[Whole]:
     return sorted(found, key=lambda one: (one.mean, one.estimator))
 
 
-def whole_lines(track: Track, settings: Sequence[Setting]) -> list[Line]:
+def whole_lines(track: Track, settings: Sequence[FieldSetting]) -> list[Line]:
     """Return the lines of a track with the figures over its strata, those of a part last."""
     every = [one for part in in_strata(track, settings).values() for one in part]
     lines = {line.estimator: line for line in board_of(track, every)}
@@ -241,7 +241,7 @@ def _folded(title: str, body: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
-def _stratum(stratum: str, settings: Sequence[Setting]) -> str:
+def _stratum(stratum: str, settings: Sequence[FieldSetting]) -> str:
     """Return the section of a stratum: a folded table a track."""
     parts = []
     for number, track in enumerate(TRACKS, 1):
@@ -285,7 +285,7 @@ def _board_table(track: Track, lines: Sequence[Line]) -> str:
     return table([*head, "s"], rows, "llr", tight=True)
 
 
-def _part_section(settings: Sequence[Setting]) -> str:
+def _part_section(settings: Sequence[FieldSetting]) -> str:
     """Return the estimators that ran on a part of the settings, beside the others on the same."""
     track = TRACKS[FIRST]
     inside = [one for one in settings if track.holds(one)]

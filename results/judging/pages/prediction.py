@@ -14,7 +14,7 @@ import yaml
 from judging.claims.differences import base_of
 from judging.pages.leaderboard import BOARD
 from judging.pages.page import opening, table
-from judging.trials.field import TRACKS, Setting, settings_of
+from judging.trials.field import TRACKS, FieldSetting, settings_of
 from ope_bench.boards.tracks import Track
 from ope_bench.contracts.arrays import FloatArray
 
@@ -67,7 +67,7 @@ def textbook(estimator: str) -> int:
 
 
 def predicted(
-    drawn_worlds: Sequence[Setting], real: Sequence[Setting], estimators: Sequence[str]
+    drawn_worlds: Sequence[FieldSetting], real: Sequence[FieldSetting], estimators: Sequence[str]
 ) -> Prediction:
     """Compare the order on drawn worlds with that on settings of randomized trials.
 
@@ -81,7 +81,7 @@ def predicted(
     return Prediction(*_with_interval(worlds, trials), float(chosen))
 
 
-def by_textbook(real: Sequence[Setting], estimators: Sequence[str]) -> Prediction:
+def by_textbook(real: Sequence[FieldSetting], estimators: Sequence[str]) -> Prediction:
     """Compare the order of the textbook rule with that on settings of randomized trials."""
     levels = np.array([[float(textbook(name)) for name in estimators]])
     if not np.ptp(levels):
@@ -116,14 +116,14 @@ def _fisher(value: FloatArray) -> FloatArray:
     return found
 
 
-def drawn_scores(drawn_worlds: Sequence[Setting], estimators: Sequence[str]) -> FloatArray:
+def drawn_scores(drawn_worlds: Sequence[FieldSetting], estimators: Sequence[str]) -> FloatArray:
     """Return centered log RMSE by world: (n_worlds, n_estimators)."""
     worlds = np.array([[one.log_rmse(name) for name in estimators] for one in drawn_worlds])
     centered: FloatArray = worlds - worlds.mean(axis=1, keepdims=True)
     return centered
 
 
-def trial_scores(real: Sequence[Setting], estimators: Sequence[str]) -> FloatArray:
+def trial_scores(real: Sequence[FieldSetting], estimators: Sequence[str]) -> FloatArray:
     """Return centered log RMSE by trial, mean over its settings: (n_trials, n_estimators)."""
     by_trial: dict[str, list[FloatArray]] = {}
     for one in real:
@@ -142,8 +142,8 @@ def rank_correlation(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _comparable(
-    track: Track, settings: Sequence[Setting]
-) -> tuple[list[Setting], list[Setting], list[str]]:
+    track: Track, settings: Sequence[FieldSetting]
+) -> tuple[list[FieldSetting], list[FieldSetting], list[str]]:
     """Return drawn worlds of a track, settings of randomized trials, and estimators of both."""
     inside = [one for one in settings if track.holds(one)]
     worlds = [one for one in inside if not one.real]
@@ -260,7 +260,10 @@ def predictions_page(results: Path) -> str:
 
 
 def _order_row(
-    name: str, worlds: Sequence[Setting], real: Sequence[Setting], estimators: Sequence[str]
+    name: str,
+    worlds: Sequence[FieldSetting],
+    real: Sequence[FieldSetting],
+    estimators: Sequence[str],
 ) -> list[str]:
     found, rule = predicted(worlds, real, estimators), by_textbook(real, estimators)
     level = "–" if np.isnan(rule.value) else f"{rule.value:.2f}"

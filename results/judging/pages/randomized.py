@@ -25,7 +25,7 @@ TRIALS = {"rand": "RAND", "star": "STAR", "hiv": "HIV incentives"}
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class BoardErrors:
     """One board: errors of its estimators, and what their intervals hold.
 
     Parameters
@@ -61,7 +61,7 @@ class Correlation:
         return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
-def settings_of(folder: Path) -> list[Setting]:
+def settings_of(folder: Path) -> list[BoardErrors]:
     """Read the settings of the suite from its committed trials and boards.
 
     Raises
@@ -95,7 +95,7 @@ def settings_of(folder: Path) -> list[Setting]:
         ok = np.array([[one["status"] == "ok" for one in cell] for cell in rows])
         ends = np.array([[ends_of(one, NORMAL_95) for one in cell] for cell in rows])
         found.append(
-            Setting(
+            BoardErrors(
                 name,
                 trial,
                 truth=float(np.mean(known)),
@@ -112,7 +112,7 @@ def _canonical(params: Mapping[str, Any]) -> str:
     return canonical_json({name: one for name, one in params.items() if name != "worlds"})
 
 
-def _scores(settings: Sequence[Setting], squares: Sequence[FloatArray]) -> FloatArray:
+def _scores(settings: Sequence[BoardErrors], squares: Sequence[FloatArray]) -> FloatArray:
     """Return the mean over settings of log RMSE, each setting centered.
 
     Settings of a trial count as one. ``squares`` are mean squares in each setting, (...,
@@ -127,7 +127,7 @@ def _scores(settings: Sequence[Setting], squares: Sequence[FloatArray]) -> Float
     return mean
 
 
-def correlation(one: Sequence[Setting], other: Sequence[Setting]) -> Correlation:
+def correlation(one: Sequence[BoardErrors], other: Sequence[BoardErrors]) -> Correlation:
     """Return Spearman's correlation of two orders of estimators, with its interval.
 
     Estimators that fail anywhere must have been left out. The interval is a percentile bootstrap
@@ -156,7 +156,7 @@ def correlation(one: Sequence[Setting], other: Sequence[Setting]) -> Correlation
     return Correlation(float(value), float(low), float(high))
 
 
-def _complete(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:
+def _complete(settings: Sequence[BoardErrors]) -> tuple[list[BoardErrors], list[str]]:
     """Keep estimators that answer everywhere; return the labels of the others too."""
     fine = ~np.any([np.isnan(setting.errors).any(axis=1) for setting in settings], axis=0)
     labels = settings[0].labels
@@ -191,7 +191,7 @@ def randomized_page(results: Path) -> str:
     return "\n".join([*parts, f"{folded}\n"])
 
 
-def _orders(settings: Sequence[Setting], left_out: Sequence[str]) -> str:
+def _orders(settings: Sequence[BoardErrors], left_out: Sequence[str]) -> str:
     real = [setting for setting in settings if setting.trial]
     synthetic = [setting for setting in settings if not setting.trial]
     overall = correlation(real, synthetic)
@@ -233,7 +233,7 @@ def _orders(settings: Sequence[Setting], left_out: Sequence[str]) -> str:
     )
 
 
-def _held(settings: Sequence[Setting], row: int, *, with_truth: bool) -> Share:
+def _held(settings: Sequence[BoardErrors], row: int, *, with_truth: bool) -> Share:
     """Count intervals that hold the truth; widened by the truth's own error where asked."""
     count = total = 0
     for setting in settings:
@@ -248,7 +248,7 @@ def _held(settings: Sequence[Setting], row: int, *, with_truth: bool) -> Share:
     return wilson(count, total)
 
 
-def _intervals(real: Sequence[Setting], synthetic: Sequence[Setting]) -> str:
+def _intervals(real: Sequence[BoardErrors], synthetic: Sequence[BoardErrors]) -> str:
     rows, short = [], []
     for row, label in enumerate(real[0].labels):
         shares = [_held(real, row, with_truth=asked) for asked in (False, True)]
@@ -268,7 +268,7 @@ def _intervals(real: Sequence[Setting], synthetic: Sequence[Setting]) -> str:
     return opening(text, n=len(rows), short=len(short), named=named, shares=told)
 
 
-def _truths(real: Sequence[Setting]) -> str:
+def _truths(real: Sequence[BoardErrors]) -> str:
     rows, shares = [], []
     for one in real:
         rmse = np.sqrt(np.nanmean(np.square(one.errors), axis=1))

@@ -24,7 +24,7 @@ FALLBACK = tracks.rule().fallback
 
 
 @dataclass(frozen=True, eq=False)
-class Setting(tracks.Setting):
+class FieldSetting(tracks.SettingAnswers):
     """One world or real table, with the answers of all estimators.
 
     Parameters
@@ -63,7 +63,7 @@ def settings_of(
     results: Path,
     folders: Sequence[str] = FOLDERS,
     estimator_of: Callable[[Mapping[str, Any]], str] = _id_of,
-) -> list[Setting]:
+) -> list[FieldSetting]:
     """Read the settings from committed trials.
 
     Those with row weights are left out, and those of which no log could be drawn.
@@ -84,7 +84,7 @@ def settings_of(
 @cache
 def _settings(
     results: Path, folders: tuple[str, ...], estimator_of: Callable[[Mapping[str, Any]], str]
-) -> list[Setting]:
+) -> list[FieldSetting]:
     """Several pages are about the same settings."""
     cells: dict[tuple[str, str, str], dict[str, list[dict[str, Any]]]] = {}
     others: dict[str, dict[str, tuple[float, float]]] = {}
@@ -115,7 +115,7 @@ def _settings(
             # No log of such a world could be drawn: its faults leave too few rows.
             continue
         average = np.array([row["estimate"] for row in rows], dtype=np.float64)
-        setting = Setting(
+        setting = FieldSetting(
             _source(environment, params),
             facts.get("world"),
             facts,

@@ -14,7 +14,7 @@ import pytest
 from ope_bench.api import Results
 from ope_bench.base.errors import UsageError
 from ope_bench.boards import tracks
-from ope_bench.boards.tracks import STRATA, Setting, settings_of, track_boards
+from ope_bench.boards.tracks import STRATA, SettingAnswers, settings_of, track_boards
 from ope_bench.cli.app import invoke
 from ope_bench.contracts.view import Access
 from ope_bench.outcomes import Outcomes
@@ -62,11 +62,11 @@ def _trials(
     return found
 
 
-def _settings(*parts: list[TrialRecord]) -> list[Setting]:
+def _settings(*parts: list[TrialRecord]) -> list[SettingAnswers]:
     return settings_of([Outcomes.by_setting(records) for records in parts])
 
 
-def _rows(settings: list[Setting], stratum: str = "all") -> dict[str, tracks.Line]:
+def _rows(settings: list[SettingAnswers], stratum: str = "all") -> dict[str, tracks.Line]:
     (board,) = (
         one
         for one in track_boards(settings)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ope_bench.boards.tracks import STRATA, Answers, Setting
+from ope_bench.boards.tracks import STRATA, Answers, SettingAnswers
 from ope_bench.cli.app import invoke
 from ope_bench.contracts.view import Access
 from ope_bench.gate.session import GateReport
@@ -27,7 +27,9 @@ KNOWN = Access.PROPENSITY | Access.TARGET_POLICY
 ERRORS = {"logging-average": 4.0, "ipws": 2.0, "ix-ipw": 1.0, "dm": 3.0}
 
 
-def _side(factors: Sequence[Mapping[str, float]], signal: float | None = 0.1) -> list[Setting]:
+def _side(
+    factors: Sequence[Mapping[str, float]], signal: float | None = 0.1
+) -> list[SettingAnswers]:
     """A world for each mapping, whose estimators err more by its factors."""
     found = []
     for number, factor in enumerate(factors):
@@ -43,7 +45,7 @@ def _side(factors: Sequence[Mapping[str, float]], signal: float | None = 0.1) ->
             for name, error in ERRORS.items()
         }
         key = (f"world {number}", "data")
-        setting = Setting(key[0], number, {}, np.zeros(2), answers, signal, key)
+        setting = SettingAnswers(key[0], number, {}, np.zeros(2), answers, signal, key)
         found.append(setting)
     return found
 
