@@ -224,7 +224,7 @@ def test_evidence_is_that_of_trials_on_the_worlds(log, advice):
 def test_worlds_are_told_from_the_log_by_what_was_changed(log):
     """Rows of a constant reward are told apart where rewards are a function of the rows."""
     reward = 3.0 * np.asarray(log.context[:, 0]) + log.action
-    clear = Log(**{**vars(log), "reward": reward, "reward_range": None})
+    clear = replace(log, reward=reward, reward_range=None)
     found = advise(clear, worlds=WORLDS[:1], replicates=1, candidates=FAST).worlds
     assert found[1].name == "pseudo-reward constant"
     assert found[1].likeness > 0.8 > found[0].likeness + 0.1
@@ -340,15 +340,9 @@ def test_a_notebook_shows_tables_and_gives_a_frame(advice, monkeypatch):
     assert [one["rank"] for one in advice.to_pandas()] == [1, 2, 3]
 
 
-@pytest.fixture(scope="module")
-def executor():
-    """A worker that has scikit-learn once it has run."""
+def test_isolated_workers_give_the_same_numbers(log, advice):
     with LocalExecutor(1) as executor:
-        yield executor
-
-
-def test_isolated_workers_give_the_same_numbers(log, advice, executor):
-    found = advise(log, worlds=WORLDS, replicates=3, candidates=FAST, executor=executor)
+        found = advise(log, worlds=WORLDS, replicates=3, candidates=FAST, executor=executor)
     # Workers compute by kernels that every processor has, which round differently.
     ours, theirs = (
         plain(one.as_json(), lambda value: float(f"{value:.9g}")) for one in (found, advice)
@@ -356,10 +350,11 @@ def test_isolated_workers_give_the_same_numbers(log, advice, executor):
     assert ours == theirs
 
 
-def test_a_budget_ends_the_worlds_and_says_so(log, executor):
-    found = advise(
-        log, worlds=WORLDS, replicates=500, candidates=FAST, executor=executor, budget=0.3
-    )
+def test_a_budget_ends_the_worlds_and_says_so(log):
+    with LocalExecutor(1) as executor:
+        found = advise(
+            log, worlds=WORLDS, replicates=500, candidates=FAST, executor=executor, budget=0.3
+        )
     assert max(one.replicates for one in found.worlds) < 500
     assert any(re.search("budget of .* ended", note) for note in found.notes)
     assert advise(log, worlds=WORLDS, candidates=FAST, budget=0.0).recommended is not None
