@@ -42,7 +42,7 @@ from ope_bench.reader import Column, DataFileError, Table
 from ope_bench.reader.column import BoolArray
 from ope_bench.reader.frames import FRAME
 from ope_bench.reader.mistakes import is_index
-from ope_bench.reader.text import has_comma, spelled_as
+from ope_bench.reader.text import has_comma, is_nearly_number, spelled_as
 
 
 def load_log(
@@ -66,7 +66,7 @@ def load_log(
     UsageError : a mistake in the data; the message has file, row, column and cure.
     """
     table = _read(spec) if table is None else table
-    context = context_names(spec.context, table.names)
+    context = context_names(spec.context, table.names, spec.roles)
     table, kept, dropped = without_missing(spec, table)
     rows = None if kept.all() else np.flatnonzero(kept)
     used = table if rows is None else table.select(rows)
@@ -110,7 +110,7 @@ def load_log(
         for name, policy in policies.items()
         if policy.form == "action"
     }
-    codes, apart = _action_codes(spec, used, items, tables, predictions, columns)
+    codes, apart = _action_codes(spec, used, items, tables, predictions, columns, levels or {})
     logged = codes.of(used, spec.action)
     encoded = encode(used, context, spec.categorical, levels=levels or {})
     raw = partial(raw_columns, table, context)
@@ -169,6 +169,7 @@ def load_log(
             *(() if described is None else described.notes),
             *stand_for,
             *apart,
+            *_left_out(spec, table.names, context),
             *((ESTIMATED_NOTE,) if spec.propensity == ESTIMATED else ()),
         ),
         reward_range=spec.reward_range,
@@ -202,6 +203,7 @@ def _read(spec: LogSpec) -> Table:
     if isinstance(spec.predicted_reward, Mapping) and "logged" in spec.predicted_reward:
         named.append(spec.predicted_reward["logged"])
     spelled = {spec.action, spec.unit, *(spec.categorical or ())}
+    spelled |= {spec.time} if spec.form.time_format else set()
     for policy in (*spec.targets.values(), *([spec.logging] if spec.logging else [])):
         if isinstance(policy.value, str) and policy.form in ("action", "probability", "list"):
             named.append(policy.value)
@@ -211,20 +213,33 @@ def _read(spec: LogSpec) -> Table:
         if spec.propensity == ESTIMATED and ESTIMATED in names:
             what = f"column '{ESTIMATED}' has the name that asks for estimates; rename it"
             raise DataFileError(spec.table if _is_path(spec.table) else FRAME, what)
-        return [*context_names(spec.context, names), *named]
+        return [*context_names(spec.context, names, spec.roles), *named]
 
     return load_table(spec.table, chosen, spelled=spelled, form=spec.form)
 
 
-def context_names(given: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that names and patterns such as ``emb_*`` mean."""
+def context_names(
+    given: Sequence[str], names: Sequence[str], roles: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the columns that names and patterns such as ``emb_*`` mean.
+
+    A pattern takes no column of another role, and no index that pandas wrote.
+    """
     found: list[str] = []
     for one in given:
         hits = [one]
         if one not in names and any(mark in one for mark in "*?["):
-            hits = fnmatch.filter(names, one) or [one]
+            hits = fnmatch.filter(names, one)
+            free = [hit for hit in hits if hit not in roles and not is_index(hit)]
+            hits = free or hits or [one]
         found += hits
     return tuple(dict.fromkeys(found))
+
+
+def _left_out(spec: LogSpec, names: Sequence[str], context: Sequence[str]) -> tuple[str, ...]:
+    """Return a note on columns of other roles that patterns of the context would take."""
+    others = [one for one in context_names(spec.context, names) if one not in context]
+    return (f"context: patterns leave out {', '.join(others)}, of other roles",) if others else ()
 
 
 def without_missing(spec: LogSpec, table: Table) -> tuple[Table, BoolArray, tuple[str, ...]]:
@@ -374,11 +389,13 @@ def _action_codes(
     tables: Mapping[str, TargetTable],
     predictions: TargetTable | None,
     columns: Mapping[str, tuple[Table, str]],
+    levels: Mapping[str, list[str]],
 ) -> tuple[ActionCodes, tuple[str, ...]]:
     """Return the codes of all actions that are named, and notes on tables of others."""
     column = table.column(spec.action)
-    logged = column.codes()[1]
-    _refuse_continuous(column)
+    logged = levels.get(spec.action) or column.codes()[1]
+    if not 0 < len(levels.get(spec.action, ())) <= MOST_FLOATS:
+        _refuse_continuous(column)
     sources: dict[str, list[str]] = {f"column '{spec.action}'": logged}
     for name, (source, of) in columns.items():
         found = source.column(of).codes()[1]
@@ -527,7 +544,7 @@ def encode(
     for name in names:
         column = table.column(name)
         role = "items" if items else "context"
-        if column.missing.all():
+        if column.missing.all() and not (levels and name in levels):
             raise DataFileError(table.path, f"column '{name}' has no value; remove it")
         if name in (categorical or ()) or holds_names(column):
             code, distinct = column.codes()
@@ -622,7 +639,8 @@ def holds_names(column: Column) -> bool:
     valued = ~column.missing
     row = int(np.argmax(odd))
     first = column.shown(row)
-    if has_comma(first) or odd.sum() <= valued.sum() / 2:
+    nearly = has_comma(first) or is_nearly_number(first, column.form.decimal)
+    if nearly or odd.sum() <= valued.sum() / 2:
         cure = f"write a number, or `missing: {first!r}` if it says that there is none"
         column.error(
             row,
@@ -706,7 +724,8 @@ def _facts(spec: LogSpec, table: Table, span: tuple[str, str] | None) -> list[Co
             continue
         column = table.column(named)
         fact = fact_of(column, role)
-        if role == "time" and span is not None and column.kind in ("text", "time"):
+        timed = column.kind in ("text", "time") or spec.form.time_format is not None
+        if role == "time" and span is not None and timed:
             fact = replace(fact, type="time", low=span[0], high=span[1])
         if role in ("action", "unit") or "(action)" in role:
             levels = column.levels

@@ -101,6 +101,16 @@ class LogSpec:
         """All columns of rewards."""
         return (self.reward, *self.other_rewards)
 
+    @property
+    def roles(self) -> frozenset[str]:
+        """All columns that have another role than context, which patterns leave out."""
+        policies = [*self.targets.values(), *([self.logging] if self.logging else [])]
+        named = [one.value for one in policies if one.form in ("action", "probability", "list")]
+        named += [self.action, *self.rewards, self.propensity, self.weight, self.unit, self.time]
+        if isinstance(self.predicted_reward, Mapping):
+            named.append(self.predicted_reward.get("logged"))
+        return frozenset(one for one in named if isinstance(one, str))
+
     def __post_init__(self) -> None:
         roles = dict.fromkeys(self.context, "context")
         if not self.reward:

@@ -46,6 +46,8 @@ def probabilities_of(
     """
     column = table.column(name)
     column.require_values()
+    if positive and column.kind == "boolean":
+        column.error(0, f"truth values are no probabilities; write the probability of {of}")
     percent = "percents are divided by 100"
     values = column.numbers(cure=f"write the probability of {of}; {percent}")
     high, low = values > 1 + SLACK, values < -SLACK

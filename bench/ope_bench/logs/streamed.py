@@ -34,12 +34,12 @@ from ope_bench.logs.result import Difference, Estimates, TargetEstimates
 from ope_bench.logs.targets import TargetPolicy
 from ope_bench.plugins.registry import entry_points, registry
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
-from ope_bench.reader import DataFileError, Table
+from ope_bench.reader import DataFileError, Table, TextForm
 from ope_bench.reader.frames import typed_table
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
 from ope_bench.reader.mistakes import column_indices
 from ope_bench.reader.parquet import require_sizes
-from ope_bench.reader.text import sorted_names
+from ope_bench.reader.text import as_names, settle, sorted_names, witnesses
 from ope_bench.trials.isolation import thread_limit
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -96,10 +96,14 @@ class Rows:
     ----------
     spec : of the log.
     words : the sorted names of every column of names.
+    unified : the types of columns whose types differ between files.
+    kinds : the types of whole columns of texts, and of names that are floats.
     """
 
     spec: LogSpec
     words: Mapping[str, list[str]] = field(default_factory=dict)
+    unified: Mapping[str, Any] = field(default_factory=dict)
+    kinds: Mapping[str, Any] = field(default_factory=dict)
 
     def columns(self, *others: str | None) -> list[str]:
         """Return the columns of the log, and others."""
@@ -128,18 +132,29 @@ class Rows:
         try:
             with guarded(path):
                 scan = library().scan_parquet(path, glob=False)
-                return scan.select(columns).slice(offset, size).collect()
+                found = scan.select(columns).slice(offset, size).collect()
+                return found.with_columns(
+                    _widened(path, found[name], self.unified[name], self.spec.form)
+                    for name in columns
+                    if name in self.unified
+                )
         except LibraryRefusalError as exc:
             raise DataFileError(path, f"is no Parquet file, or damaged: {exc}") from exc
 
     def table(self, rows: Any, first: int) -> Table:
         """Return rows as a table of typed columns, and their places."""
-        spelled = frozenset([self.spec.action, *(self.spec.categorical or ())])
 
         def place(row: int) -> str:
             return f"row {first + row + 1:,}"
 
-        return typed_table(Path(self.spec.table), place, rows, spelled, self.spec.form)
+        path, form = Path(self.spec.table), self.spec.form
+        return typed_table(path, place, rows, self.names, form, kinds=self.kinds)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns whose values are names."""
+        given = (self.spec.action, self.spec.unit, *(self.spec.categorical or ()))
+        return frozenset(one for one in given if one is not None)
 
     def log(self, table: Table, spec: LogSpec | None = None) -> LogData:
         """Return rows as a log whose names are coded as those of the whole data set."""
@@ -327,14 +342,14 @@ def bounds(sizes: Sequence[int], most: int, units: Units | None) -> list[int]:
 
 def _scan(spec: LogSpec, run: Map, seed: int) -> tuple[Rows, list[Part], LogFacts]:
     """Return rows, tasks and facts, from a look at the columns of words and units."""
-    spec, groups = _prepared(spec)
-    whole = [Part((one,), one[2], one[2] + one[3]) for one in groups]
-    looked = list(run(partial(_look, Rows(spec)), whole))
+    rows, groups = _prepared(spec, run)
+    spec = rows.spec
+    looked = list(run(partial(_look, rows), _whole(groups)))
     names = (spec.action, *(spec.categorical or ()))
     words = {
         one: sorted_names(set().union(*(found["words"][one] for found in looked))) for one in names
     }
-    rows = Rows(spec, words)
+    rows = replace(rows, words=words)
     units = None
     if spec.unit is not None:
         units = Units.of([one for found in looked for one in found["units"]])
@@ -363,8 +378,12 @@ def _scan(spec: LogSpec, run: Map, seed: int) -> tuple[Rows, list[Part], LogFact
     return replace(rows, spec=replace(spec, actions=spec.actions or pilot.actions)), parts, facts
 
 
-def _prepared(spec: LogSpec) -> tuple[LogSpec, list[Group]]:
-    """Check that a log can be read in batches; return its description and its groups."""
+def _whole(groups: Sequence[Group]) -> list[Part]:
+    return [Part((one,), one[2], one[2] + one[3]) for one in groups]
+
+
+def _prepared(spec: LogSpec, run: Map) -> tuple[Rows, list[Group]]:
+    """Check that a log can be read in batches; return its rows and its groups."""
     at = Path(spec.table)
     files = sorted(at.rglob("*.parquet")) if at.is_dir() else [at]
     if not files or files[0].suffix != ".parquet":
@@ -386,33 +405,129 @@ def _prepared(spec: LogSpec) -> tuple[LogSpec, list[Group]]:
         raise UsageError(msg)
     groups: list[Group] = []
     first = 0
-    context: tuple[str, ...] = spec.context
+    schemas: dict[Path, Any] = {}
     for path in files:
         try:
             with guarded(path):
                 scan = library().scan_parquet(path, glob=False)
-                names = scan.collect_schema().names()
+                schemas[path] = scan.collect_schema()
+                names = schemas[path].names()
                 require_sizes(path, names)
                 size = int(scan.select(library().len()).collect().item())
         except LibraryRefusalError as exc:
             raise DataFileError(path, f"is no Parquet file, or damaged: {exc}") from exc
         if not first:
-            context = context_names(spec.context, names)
-        column_indices(
-            path, names, Rows(replace(spec, context=context)).columns(spec.unit, spec.time)
-        )
+            spec = replace(spec, context=context_names(spec.context, names, spec.roles))
+        column_indices(path, names, Rows(spec).columns(spec.unit, spec.time))
         groups += [(path, k, first + k, min(PART, size - k)) for k in range(0, size, PART)]
         first += size
     if not first:
         raise DataFileError(at, "has no rows; write one for each decision")
-    spec = replace(spec, context=context)
-    some = Part((groups[0],), 0, min(groups[0][3], BATCH))
-    _, table = next(Rows(spec).tables(some, spec.context))
-    given = spec.categorical or ()
-    found = tuple(
-        name for name in spec.context if name in given or holds_names(table.column(name))
-    )
-    return replace(spec, categorical=found), groups
+    rows = Rows(spec)
+    columns = rows.columns(spec.unit, spec.time)
+    rows = replace(rows, unified=_unified(rows, schemas, columns))
+    seen: dict[str, list[Any]] = {}
+    for found in run(partial(_witnesses, rows, columns), _whole(groups)):
+        for name, some in found.items():
+            seen.setdefault(name, []).append(some)
+    whole = {name: library().concat(some) for name, some in seen.items()}
+    kinds = {name: _kind_of(some, spec.form, name in rows.names) for name, some in whole.items()}
+    floats = {name: kinds[name] for name, some in whole.items() if some.dtype.is_float()}
+    rows = replace(rows, unified={**rows.unified, **floats}, kinds=kinds)
+    given = {*(spec.categorical or ())}
+    for name in spec.context:
+        tables = (table for one in _whole(groups) for _, table in rows.tables(one, [name]))
+        table = next(tables)
+        text = name not in given and kinds.get(name) == library().String
+        if text and whole[name].cast(library().Float64, strict=False).count():
+            # Words among numbers are refused with their place.
+            rest = [one.frame for one in tables]
+            table = rows.table(library().concat([table.frame, *rest]), 0)
+        if name not in given and holds_names(table.column(name)):
+            given.add(name)
+    found = tuple(name for name in spec.context if name in given)
+    return replace(rows, spec=replace(spec, categorical=found)), groups
+
+
+def _unified(rows: Rows, schemas: Mapping[Path, Any], columns: list[str]) -> dict[str, Any]:
+    """Return one type for each column whose types differ between files.
+
+    Raises
+    ------
+    DataFileError : they hold different things, such as numbers and texts.
+    """
+    pl = library()
+    kinds = {}
+    for name in columns:
+        given = {path: schema[name] for path, schema in schemas.items()}
+        given = {path: kind for path, kind in given.items() if kind != pl.Null}
+        if len({*given.values(), *([] if len(given) == len(schemas) else [pl.Null])}) < 2:
+            continue
+        empty = {path: pl.Series(name, [], dtype=kind) for path, kind in given.items()}
+        made = {
+            path: typed_table(path, str, one.to_frame(), frozenset(), rows.spec.form).frame[name]
+            for path, one in empty.items()
+        }
+        several = {one.dtype: path for path, one in made.items()}
+        numbers = all(
+            one.is_numeric() or (one == pl.Boolean and name not in rows.names) for one in several
+        )
+        if len(several) > 1 and not numbers:
+            (kind, path), (other, where) = [*several.items()][:2]
+            what = f"column '{name}' is {str(other).lower()}, and {str(kind).lower()} in {path}"
+            raise DataFileError(where, f"{what}; write it as one type in all files")
+        whole = pl.Int64 if name in rows.names else pl.Float64
+        kinds[name] = next(iter(several), pl.String) if len(several) < 2 else whole
+    return kinds
+
+
+def _widened(path: Path, series: Any, kind: Any, form: TextForm) -> Any:
+    """Return a column of a file as the type that it has in all files."""
+    pl = library()
+    if series.dtype == pl.Null or kind == pl.String:
+        return series.cast(kind)
+    found = typed_table(path, str, series.to_frame(), frozenset(), form).frame[series.name]
+    cast = found.cast(kind, strict=False)
+    if (cast.cast(found.dtype, strict=False) != found).any():
+        what = f"column '{series.name}' does not fit the type of the other files, {kind}"
+        raise DataFileError(path, f"{what}; write it as one type in all files")
+    return cast
+
+
+def _witnesses(rows: Rows, columns: list[str], part: Part) -> dict[str, Any]:
+    """Return values that settle the type of each column of texts or of names that are floats."""
+    pl = library()
+    found: dict[str, list[Any]] = {}
+    for path, offset, _, size in part.groups:
+        schema = library().scan_parquet(path, glob=False).collect_schema()
+        texts = (pl.String, pl.Categorical, pl.Enum)
+        wanted = [
+            name
+            for name in columns
+            if (kind := rows.unified.get(name, schema[name])) in texts
+            or (kind.is_float() and name in rows.names)
+        ]
+        for start in range(0, size, BATCH) if wanted else ():
+            batch = rows._slice(path, offset + start, min(BATCH, size - start), wanted)
+            for series in batch.get_columns():
+                some = series.unique().drop_nulls()
+                if series.dtype.is_float():
+                    some = some.filter(some != some.floor()).head(1).cast(pl.Float64)
+                else:
+                    some = witnesses(some.cast(pl.String), rows.spec.form)
+                found.setdefault(series.name, []).append(some)
+    return {name: pl.concat(some) for name, some in found.items()}
+
+
+def _kind_of(some: Any, form: TextForm, names: bool) -> Any:
+    """Return the type of a whole column, by values that settle it."""
+    pl = library()
+    if some.dtype.is_float():
+        return pl.Float64 if len(some) else pl.Int64
+    settled = settle(some, form, spelled=names)
+    if settled.dtype != pl.String or not names:
+        return settled.dtype
+    return pl.Int64 if as_names(settled).dtype.is_integer() else pl.String
 
 
 def _look(rows: Rows, part: Part) -> dict[str, Any]:

@@ -13,7 +13,16 @@ import numpy as np
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.reader.library import library
 from ope_bench.reader.mistakes import DataFileError
-from ope_bench.reader.text import EXACT, TextForm, as_names, has_comma, retyped
+from ope_bench.reader.text import (
+    EXACT,
+    TextForm,
+    as_names,
+    has_comma,
+    is_nearly_number,
+    pointed,
+    retyped,
+    without_missing,
+)
 from ope_bench.reader.times import moments_of
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -33,6 +42,7 @@ class Column:
     series : its values, as a Polars series.
     path, place : of its table, for messages.
     form : how values are written.
+    part : whether it is part of a column whose type is known.
     """
 
     name: str
@@ -40,6 +50,7 @@ class Column:
     path: Path
     place: Callable[[int], str]
     form: TextForm
+    part: bool = False
 
     @cached_property
     def kind(self) -> Kind:
@@ -49,7 +60,7 @@ class Column:
     @cached_property
     def _settled(self) -> Any:
         """The series, with texts as what they are if spelling does not matter."""
-        if self.series.dtype == library().String:
+        if self.series.dtype == library().String and not self.part:
             return retyped(self.series, self.form)
         return self.series
 
@@ -105,9 +116,12 @@ class Column:
         if self.kind == "float":
             return _flags(~series.is_finite().fill_null(True))
         if series.dtype == pl.String:
-            text = series.str.replace(",", ".", literal=True)
-            text = text if self.form.decimal == "," else series
-            fine = text.cast(pl.Float64, strict=False).is_finite().fill_null(False)
+            fine = (
+                pointed(series, self.form)
+                .cast(pl.Float64, strict=False)
+                .is_finite()
+                .fill_null(False)
+            )
             return _flags(series.is_not_null() & ~fine)
         return _flags(series.is_not_null())
 
@@ -154,7 +168,9 @@ class Column:
             return f"{shown!r} is a time, not a finite number; {cure}"
         if self.kind in ("list", "other"):
             return f"{self._holds}, not numbers; {cure}"
-        if has_comma(shown):
+        if not has_comma(shown) and is_nearly_number(shown, self.form.decimal):
+            cure = f"leave out marks of thousands, percent signs and currencies; {cure}"
+        elif has_comma(shown):
             cure = 'write a point for a decimal comma, or give `decimal: ","` (--decimal ,); '
             cure += "leave marks of thousands out"
         return f"{shown!r} is not a finite number; {cure}"
@@ -193,11 +209,10 @@ class Column:
         if self.kind in ("list", "other"):
             self.error(0, f"{self._holds}, not names; name another column")
         # What is missing among numbers is a word among texts.
-        series = as_names(
-            retyped(self.series, self.form, spelled=True)
-            if self.series.dtype == pl.String
-            else self.series
-        )
+        series = self.series
+        if series.dtype == pl.String and not self.part:
+            series = retyped(series, self.form, spelled=True)
+        series = without_missing(as_names(series, part=self.part), self.form)
         ranks, distinct = _ranked(series)
         codes = _integers(ranks.fill_null(-1))
         if series.null_count():
@@ -214,10 +229,13 @@ class Column:
         DataFileError : a time is missing, or its form is not known for sure.
         """
         self.require_values()
-        if self.is_number or self.kind == "time":
-            moments = self._settled
-        else:
-            moments = moments_of(self._settled, self.form, self.error)
+        moments, pl = self._settled, library()
+        if self.form.time_format and moments.dtype.is_numeric():
+            # A year and a month without marks are digits.
+            moments = self.series if self.series.dtype == pl.String else moments.cast(pl.Int64)
+            moments = moments.cast(pl.String)
+        if moments.dtype == pl.String or self.kind in ("list", "other"):
+            moments = moments_of(moments, self.form, self.error)
         ranks = _integers(moments.rank("dense")) - 1
         first, last = (self.shown(int(one)) for one in (np.argmin(ranks), np.argmax(ranks)))
         return ranks, (first, last)
@@ -238,13 +256,21 @@ class Column:
                 _flags(inner.is_null()), lambda one: f"{one!r} is no list of numbers"
             )
             inner = inner.set(inner.str.strip_chars() == "", None)
-            series = inner.str.split(",").list.eval(
-                pl.element().str.strip_chars().cast(pl.Float64, strict=False)
-            )
+            mark = ","
+            if self.form.decimal == ",":
+                mark = ";"
+                how = "write points for decimal commas in a list, or `;` between its numbers"
+                several = inner.str.contains(",") & ~inner.str.contains(";")
+                self.refuse_first(_flags(several.fill_null(False)), lambda one: f"{one!r}: {how}")
+                inner = inner.str.replace_all(",", ".", literal=True)
+            series = inner.str.split(mark).list.eval(pl.element().str.strip_chars())
         if not isinstance(series.dtype, pl.List | pl.Array):
             self.error(0, f"{self.shown(0)!r} is no list of numbers")
         if isinstance(series.dtype, pl.Array):
             series = series.arr.to_list()
+        if isinstance(series.dtype.inner, pl.List | pl.Array):
+            what = "is a list of lists; give one list of numbers a row"
+            self.error(0, f"{str(self.series[0].to_list())[:40]} {what}")
         width = series.list.len()
         nothing = "the list is empty; give numbers, or leave the column out"
         self.refuse_first(_flags(width.fill_null(0) == 0), lambda _: nothing)
@@ -253,8 +279,16 @@ class Column:
             apart,
             lambda _: f"{width[int(np.argmax(apart))]} numbers; {self.place(0)} has {width[0]}",
         )
-        flat = series.explode().cast(pl.Float64, strict=False)
+        words = series.explode()
+        flat = words.cast(pl.Float64, strict=False)
         values = _floats(flat).reshape(len(series), int(width[0]))
+        if not words.dtype.is_float() and (np.abs(values) >= EXACT).any():
+            exact = words.cast(pl.Int128, strict=False)
+            lost = _flags((flat.cast(pl.Int128, strict=False) != exact).fill_null(False))
+            what = "holds an integer of more digits than a float keeps; divide it"
+            self.refuse_first(
+                np.asarray(lost.reshape(values.shape).any(axis=1)), lambda one: f"{one} {what}"
+            )
         self.refuse_first(
             np.asarray(~np.isfinite(values).all(axis=1)),
             lambda _: "the list holds a value that is no number",

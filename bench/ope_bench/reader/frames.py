@@ -20,6 +20,7 @@ from ope_bench.reader.table import Table
 from ope_bench.reader.text import (
     EXACT,
     TextForm,
+    as_kind,
     half_character,
     narrow,
     settle,
@@ -292,7 +293,14 @@ def _of_objects(values: list[Any], name: str) -> Any:
             lists = [None if one is None else [*map(float, one)] for one in found]
         except (TypeError, ValueError):
             return pl.Series(name, found, dtype=pl.Object)
-        return pl.Series(name, lists, dtype=pl.List(pl.Float64))
+        series = pl.Series(name, lists, dtype=pl.List(pl.Float64))
+        if (series.explode().abs() >= EXACT).any():
+            lost = [one is not None and any(float(v) != v for v in one) for one in found]
+            if any(lost):
+                where = f"row {lost.index(True)}, column '{name}'"
+                what = "holds an integer of more digits than a float keeps; divide it"
+                raise DataFileError(FRAME, what, where=where)
+        return series
     if kinds <= {bool, int, float, str}:
         if kinds != {str}:
             found = [None if one is None else _spelling(one) for one in found]
@@ -360,6 +368,8 @@ def typed_table(
     frame: Any,
     spelled: frozenset[str],
     form: TextForm,
+    *,
+    kinds: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Table:
     """Return a table of few types, such as integers and floats of 64 bits, of a Polars frame.
@@ -369,9 +379,10 @@ def typed_table(
     path, place, form : as for `Table`.
     frame : the columns, of any type.
     spelled : columns of names, as for `read_table`.
+    kinds : types of whole columns, of which the frame has some rows.
     more : further fields of `Table`.
     """
-    pl = library()
+    pl, kinds = library(), kinds or {}
     texts = {
         one.name: one if one.dtype == pl.String else one.cast(pl.String)
         for one in frame.get_columns()
@@ -379,9 +390,12 @@ def typed_table(
     }
     # Of a list of series without a name Polars calls it column_0.
     found = {
-        name: _typed(texts.get(name, frame.get_column(name)), name in spelled, form)
+        name: as_kind(texts[name], form, kinds[name])
+        if name in kinds and name in texts
+        else _typed(texts.get(name, frame.get_column(name)), name in spelled, form)
         for name in frame.columns
     }
+    more["parts"] = frozenset(kinds)
     return Table(path, place, pl.DataFrame(found), form, texts=texts, **more)
 
 

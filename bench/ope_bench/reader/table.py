@@ -31,6 +31,7 @@ class Table:
     texts : columns of texts as they stand, with their blanks.
     lack : returns what a column has where a text is missing.
     untyped : whether texts may be numbers, as in a text file.
+    parts : columns of which these are some rows, of types that are known of all rows.
     """
 
     path: Path
@@ -41,6 +42,7 @@ class Table:
     texts: Mapping[str, Any] = field(default_factory=dict)
     lack: Callable[[str], Any] = field(default=lambda _: np.nan)
     untyped: bool = False
+    parts: frozenset[str] = frozenset()
 
     @property
     def n(self) -> int:
@@ -63,7 +65,8 @@ class Table:
         if name not in self._kept:
             column_indices(self.path, self.names, [name])
             series = self.frame.get_column(name)
-            self._kept[name] = Column(name, series, self.path, self.place, self.form)
+            known = name in self.parts
+            self._kept[name] = Column(name, series, self.path, self.place, self.form, known)
         return self._kept[name]
 
     @cached_property

@@ -98,6 +98,28 @@ def has_comma(word: str) -> bool:
     return re.fullmatch(_COMMA, word) is not None
 
 
+def is_nearly_number(word: str, decimal: str) -> bool:
+    """Return whether a word is a number but for marks of thousands, a percent sign or a currency.
+
+    >>> [is_nearly_number(one, ".") for one in ("1 000", "12%", "5 €", "1'000.5", "1.2.3", "a 5")]
+    [True, True, True, True, False, False]
+    """
+    thousands = r"\d{1,3}(?:[\s',%s]\d{3})+" % ("." if decimal == "," else "")
+    money = "[€$£¥]?"
+    return (
+        re.fullmatch(rf"{money}\s*[-+]?(?:{thousands}|\d+)(?:[.,]\d+)?\s*(?:%|{money})", word)
+        is not None
+    )
+
+
+def pointed(texts: Any, form: TextForm) -> Any:
+    """Return texts with a decimal point; one that has marks of thousands becomes no number."""
+    if form.decimal == ".":
+        return texts
+    marked = texts.str.contains(".", literal=True).fill_null(False)
+    return texts.str.replace(",", ".", literal=True).set(marked, ".")
+
+
 def half_character(value: Any) -> str:
     """Return what is wrong with a text that ends or begins within a character; empty if nothing.
 
@@ -135,7 +157,7 @@ def retyped(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:
     pl = library()
     if not texts.is_not_null().any() or _begin_with_words(texts, form):
         return texts
-    numbers = texts.str.replace(",", ".", literal=True) if form.decimal == "," else texts
+    numbers = pointed(texts, form)
     # NumPy's infinities and Python's underscores are no numbers here.
     floats = numbers.cast(pl.Float64, strict=False)
     fine = floats.is_finite().fill_null(False)
@@ -146,9 +168,9 @@ def retyped(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:
         integers = numbers.cast(pl.Int128, strict=False)
         plain = (integers.cast(pl.String) == numbers).sum() == valued
         if plain or (integers.is_not_null().sum() == valued and not spelled):
-            return narrow(integers)
+            return without_missing(narrow(integers), form)
         if not spelled:
-            return floats.set(~fine, None)
+            return without_missing(floats.set(~fine, None), form)
         return texts
     flags = words.filter(~words.is_in(list(MISSING_WORDS)))
     if not fine.any() and len(flags) and flags.is_in(["true", "false"]).all():
@@ -159,11 +181,45 @@ def retyped(texts: Any, form: TextForm, *, spelled: bool = False) -> Any:
 
 def _begin_with_words(texts: Any, form: TextForm) -> bool:
     """Return whether one of the first texts is neither a number nor a word for another type."""
-    first = texts.head(FIRST_ROWS).drop_nulls()
-    if form.decimal == ",":
-        first = first.str.replace(",", ".", literal=True)
+    first = pointed(texts.head(FIRST_ROWS).drop_nulls(), form)
     odd = first.filter(first.cast(library().Float64, strict=False).is_null())
     return not odd.str.to_lowercase().is_in([*MISSING_WORDS, "true", "false"]).all()
+
+
+def as_kind(texts: Any, form: TextForm, kind: Any) -> Any:
+    """Return some texts of a column as what all of them are, a type that `settle` gives."""
+    pl = library()
+    texts = without_missing(texts.str.strip_chars(), form)
+    if kind == pl.String:
+        return texts
+    if kind == pl.Boolean:
+        low = texts.str.to_lowercase()
+        return (low == "true").set(~low.is_in(["true", "false"]), None)
+    numbers = pointed(texts, form)
+    if kind.is_integer():
+        numbers = numbers.str.replace(r"\.0+$", "")
+    numbers = numbers.cast(kind, strict=False)
+    return without_missing(numbers.set(numbers.is_infinite(), None), form)
+
+
+def witnesses(texts: Any, form: TextForm) -> Any:
+    """Return some of the texts, of which `settle` and `as_names` make the same type as of all."""
+    pl = library()
+    frame = pl.DataFrame(
+        {"text": without_missing(texts.str.strip_chars(), form).unique().drop_nulls()}
+    )
+    text = frame["text"]
+    numbers, low = pointed(text, form), text.str.to_lowercase()
+    integers = numbers.cast(pl.Int128, strict=False)
+    kinds = {
+        "number": numbers.cast(pl.Float64, strict=False).is_finite(),
+        "integer": integers.is_not_null(),
+        "plain": integers.cast(pl.String) == numbers,
+        "name": text.str.contains(_INTEGER),
+        "flag": low.is_in(["true", "false"]),
+        "missing": low.is_in([*MISSING_WORDS]),
+    }
+    return frame.with_columns(**kinds).unique([*kinds])["text"]
 
 
 def without_missing(values: Any, form: TextForm) -> Any:
@@ -187,8 +243,13 @@ def narrow(integers: Any) -> Any:
     return integers.cast(pl.Int64 if small else pl.Int128)
 
 
-def as_names(series: Any) -> Any:
+def as_names(series: Any, *, part: bool = False) -> Any:
     """Return a series of names: integers, or texts with one spelling for one name.
+
+    Parameters
+    ----------
+    series : of a settled type.
+    part : whether it is part of a column: its texts are no numbers, and its floats fractions.
 
     >>> import polars as pl
     >>> [as_names(pl.Series(one)).to_list() for one in (["1.0", "2"], ["007", "7"], ["1.0", "a"])]
@@ -203,7 +264,7 @@ def as_names(series: Any) -> Any:
         return series.dt.to_string("%Y-%m-%dT%H:%M:%S%.f")
     if series.dtype.is_float():
         finite = series.drop_nulls().filter(series.drop_nulls().is_finite())
-        if (finite == finite.floor()).all() and (finite.abs() < _LARGE).all():
+        if not part and (finite == finite.floor()).all() and (finite.abs() < _LARGE).all():
             return series.cast(pl.Int128, strict=False)
         distinct = series.unique().drop_nulls()
         words = pl.Series([repr(one) for one in distinct.to_list()], dtype=pl.String)
@@ -212,7 +273,7 @@ def as_names(series: Any) -> Any:
         return series
     distinct = series.unique().drop_nulls()
     valued = distinct.filter(~distinct.str.to_lowercase().is_in(list(MISSING_WORDS)))
-    if len(valued) and valued.str.contains(_INTEGER).all():
+    if not part and len(valued) and valued.str.contains(_INTEGER).all():
         found = series.str.replace(r"\.0+$", "").cast(pl.Int128, strict=False)
         if series.filter(found.is_null()).str.contains(_INTEGER).any():
             return series  # beyond 128 bits

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,6 +17,8 @@ _FAST = (
     *("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f%#z"),
 )
 """Forms tried on the whole column before the parts of each text are looked at."""
+
+_TICK = timedelta(microseconds=1)
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = r"([A-Za-z]{3,9})\.?"
@@ -51,7 +55,7 @@ def moments_of(texts: Any, form: TextForm, error: Callable[[int, str], NoReturn]
     if texts.dtype != pl.String:
         error(0, "is no time; name a column of times or numbers")
     if form.time_format is not None:
-        found = texts.str.to_datetime(form.time_format, strict=False)
+        found = _by_format(texts, form.time_format)
         wrong = found.is_null()
         if wrong.any():
             row = int(wrong.arg_true()[0])
@@ -68,6 +72,25 @@ def moments_of(texts: Any, form: TextForm, error: Callable[[int, str], NoReturn]
         if around.height == 1:
             return counters["2"].cast(pl.Int128)
     return _from_parts(texts, error)
+
+
+def _by_format(texts: Any, form: str) -> Any:
+    """Return times of a format, null where a text has another one."""
+    pl = library()
+    try:
+        found = texts.str.to_datetime(form, strict=False)
+        if not found.null_count():
+            return found
+    except pl.exceptions.PolarsError:
+        pass
+    # Python knows formats that the library does not, such as an hour without minutes.
+    times = {}
+    for one in texts.unique():
+        with contextlib.suppress(ValueError):
+            time = datetime.strptime(one, form)
+            since = (time - datetime(1970, 1, 1, tzinfo=time.tzinfo and UTC)) // _TICK
+            times[one] = since
+    return texts.replace_strict(times, default=None, return_dtype=pl.Int64)
 
 
 def _from_parts(texts: Any, error: Callable[[int, str], NoReturn]) -> Any:

@@ -412,3 +412,248 @@ def test_integers_beside_a_float_stay_exact(other):
     assert {"9007199254740992", "9007199254740993", "7"} <= {*made.actions}
     values[0] = 0.5
     assert "digits" in refused(frame=FRAME | {"item": np.array(values, dtype=object)})
+
+
+# Numbers as texts
+
+
+def csv_of(frame: dict, tmp_path, mark=",") -> object:
+    lines = [frame, *zip(*frame.values(), strict=True)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(mark.join(map(str, one)) for one in lines))
+    return path
+
+
+@pytest.mark.parametrize("role", ["context", "reward", "weight", "propensity"])
+@pytest.mark.parametrize("cell", ["1.234", "1.234,5", "1.2"])
+def test_a_point_beside_decimal_commas_is_refused(role, cell, tmp_path):
+    columns = {name: [str(v).replace(".", ",") for v in FRAME[name]] for name in ("x", "q")}
+    columns |= {"p": ["0,333"] * N, "w": ["1,5"] * N}
+    names = {"context": "x", "reward": "click", "weight": "w", "propensity": "p"}
+    frame = FRAME | columns
+    given = {"decimal": ",", "weight": "w", "context": ["x"]}
+    log(frame=csv_of(frame, tmp_path, ";"), **given)
+    for every in (True, False):
+        wrong = frame | {
+            names[role]: [cell if every or k == 7 else frame[names[role]][k] for k in ROW]
+        }
+        said = refused(frame=csv_of(wrong, tmp_path, ";"), **given)
+        assert f"line {2 if every else 9}, column '{names[role]}': '{cell}'" in said
+        assert "thousands" in said or "list it in `categorical`" in said
+
+
+@pytest.mark.parametrize("cell", ["1 000", "12%", "5 €", "1'000", "$3.50", "1 234,5"])
+def test_a_number_with_a_mark_is_no_category(cell, tmp_path):
+    frame = FRAME | {"code": [cell if k % 2 else cell.replace("1", "2") for k in ROW]}
+    assert "list it in `categorical`" in refused(frame=frame)
+    assert log(frame=frame, categorical=["code"]).levels["code"]
+
+
+@pytest.mark.parametrize("words", [["1.2.3", "1.2.4"], ["18-25", "26-30"], ["A1", "B 2"]])
+def test_words_with_digits_are_categories(words):
+    assert log(frame=FRAME | {"code": [words[k % 2] for k in ROW]}).levels["code"] == tuple(words)
+
+
+@pytest.mark.parametrize(("word", "cell"), [("-999", "-999.0"), ("-1.0", "-1"), ("0", "0.00")])
+@pytest.mark.parametrize("column", ["x", "click", "ts"])
+def test_a_number_for_missing_is_one_in_any_spelling(word, cell, column, tmp_path):
+    frame = FRAME | {"ts": ROW + 1.5, "x": FRAME["x"] + 100, "click": FRAME["click"] + 1}
+    frame |= {column: [cell if k == 5 else str(v) for k, v in enumerate(frame[column])]}
+    given = {"time": "ts"} if column == "ts" else {}
+    path = csv_of(frame, tmp_path)
+    log(frame=path, **given)
+    if column == "x":
+        assert "x: 1 missing" in log(frame=path, missing=[word]).notes[0]
+    else:
+        assert f"line 7, column '{column}'" in refused(frame=path, missing=[word], **given)
+
+
+@pytest.mark.parametrize(
+    ("written", "form"),
+    [
+        ("%d%m%Y%H", "%d%m%Y%H"),
+        ("%Y%m%d", "%Y%m%d"),
+        ("%d%m%Y", "%d%m%Y"),
+        ("%Y%m%d%H", "%Y%m%d%H"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "dictionary"])
+def test_digits_are_times_of_the_format(written, form, kind, tmp_path):
+    from datetime import datetime, timedelta
+
+    days = [datetime(2024, 1, 20) + timedelta(days=int(k)) for k in ORDER]
+    frame = FRAME | {"ts": [f"{one:{written}}" for one in days]}
+    made = log(
+        frame=csv_of(frame, tmp_path) if kind == "csv" else frame, time="ts", time_format=form
+    )
+    np.testing.assert_array_equal(made.time, ORDER)
+    assert next(one.type for one in made.columns if one.role == "time") == "time"
+    frame["ts"][3] = "99"
+    assert "`time_format`" in refused(frame=frame, time="ts", time_format=form)
+
+
+def test_times_with_and_without_a_zone_are_no_column():
+    from datetime import UTC, datetime, timedelta
+
+    times = [datetime(2024, 1, 1, tzinfo=UTC) + timedelta(hours=int(k)) for k in ROW]
+    assert log(frame=FRAME | {"ts": times}, time="ts").time.tolist() == ROW.tolist()
+    times[4] = times[4].replace(tzinfo=None)
+    assert "row 4, column 'ts'" in refused(frame=FRAME | {"ts": times}, time="ts")
+
+
+# Lists
+
+
+def test_decimal_commas_in_lists_are_refused_or_apart(tmp_path):
+    frame = FRAME | {name: [str(v).replace(".", ",") for v in FRAME[name]] for name in ("p", "q")}
+    given = {"decimal": ",", "context": ["v"]}
+    path = csv_of(frame | {"v": ["[0,126,0,786]"] * N}, tmp_path, "\t")
+    said = refused(frame=path, **given)
+    assert "line 2, column 'v'" in said
+    path = csv_of(frame | {"v": ["[0,1; 0,2]"] * N}, tmp_path, "\t")
+    assert log(frame=path, **given).context[0].tolist() == [0.1, 0.2]
+
+
+@pytest.mark.parametrize("value", [[2**53 + 1, 1], f"[{2**53 + 1}, 1]"])
+def test_integers_of_vectors_that_no_float_keeps_are_refused(value):
+    said = refused(frame=FRAME | {"v": [value] * N}, context=["v"])
+    assert "row 0, column 'v'" in said
+
+
+def test_a_list_of_lists_is_refused_in_one_line():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(FRAME | {"l": [[[0.2, 0.3, 0.5]]] * N})
+    assert "list of lists" in refused({"list": "l"}, frame, actions=ACTIONS)
+
+
+# Patterns
+
+
+@pytest.mark.parametrize("pattern", ["*", "c_*", "[cpqit]*"])
+def test_patterns_take_no_column_of_another_role(pattern):
+    frame = {f"c_{name}": values for name, values in FRAME.items()} | {"c_u": ROW // 2, "": ROW}
+    frame |= FRAME
+    names = {"action": "c_item", "reward": "c_click", "propensity": "c_p", "unit": "c_u"}
+    made = log("c_q", frame, context=[pattern], **names)
+    taken = {"c_item", "c_click", "c_p", "c_u", "c_q", ""}
+    assert not taken & {*made.context_names}
+    assert any("leave out" in note and "c_click" in note for note in made.notes)
+
+
+# Propensities
+
+
+@pytest.mark.parametrize("values", [[True] * N, np.ones(N, dtype=bool), ["true"] * N])
+def test_truth_values_are_no_propensities(values):
+    assert "row 0, column 'p'" in refused(frame=FRAME | {"p": values})
+
+
+# In batches
+
+
+def batches(tmp_path, frame, monkeypatch, *, more=None, **changes):
+    """The value by a stream of small batches, and in memory."""
+    pl = pytest.importorskip("polars")
+    from ope_bench.logs import streamed
+    from ope_bench.logs.log_data import LogSpec
+    from ope_bench.logs.targets import read_policies
+
+    monkeypatch.setattr(streamed, "BATCH", 10)
+    folder = tmp_path / "days"
+    folder.mkdir()
+    parts = [frame] if more is None else [frame, more]
+    for number, part in enumerate(parts):
+        pl.DataFrame(part).write_parquet(folder / f"{number}.parquet")
+    target = read_policies(changes.pop("target", "q"), "target")
+    given = NAMES | {"context": ("x", "code")} | changes
+    spec = LogSpec(table=folder, targets=target, **given)
+    return streamed.estimate_stream(spec, ["ipws"]).targets[0].rows[0].value
+
+
+def in_memory(frame, target="q", **changes):
+    from ope_bench import estimate
+
+    return estimate(log(target, frame, **changes), ["ipws"]).targets[0].rows[0].value
+
+
+@pytest.mark.parametrize(
+    ("values", "role"),
+    [
+        (["1.0"] * 20 + ["beta"] * 40, "code"),
+        (["beta"] * 40 + ["1.0", "2.0"] * 10, "code"),
+        (["true"] * 30 + ["maybe"] * 30, "code"),
+        (["01"] * 20 + ["2"] * 40, "code"),
+        (["1.0", "2.0"] * 20 + ["2.1"] * 20, "item"),
+        ([1.0, 2.0] * 20 + [2.5, 1.0] * 10, "item"),
+        ([7.0, 8.0] * 30, "item"),
+        (["true", "false"] * 20 + ["maybe"] * 20, "item"),
+        (["7", "8"] * 20 + ["9.0"] * 20, "item"),
+    ],
+)
+def test_batches_are_typed_as_the_whole_column(values, role, tmp_path, monkeypatch):
+    frame = {name: list(column) for name, column in FRAME.items()} | {role: values}
+
+    def policy(context):
+        known = np.isin(np.asarray(context["code"]).astype(str), ["1.0", "true", "01"])
+        return np.where(known[:, None], [[0.9, 0.1]], [[0.3, 0.7]])
+
+    given = {"target": policy, "actions": ("blue", "green")} if role == "code" else {}
+    if role == "code":
+        frame["item"] = [["blue", "green"][k % 2] for k in ROW]
+    found = batches(tmp_path, frame, monkeypatch, **given)
+    assert found == pytest.approx(in_memory(frame, **given), rel=1e-9)
+
+
+def test_words_among_numbers_of_batches_are_refused_as_in_memory(tmp_path, monkeypatch):
+    values = [str(k) for k in ROW]
+    values[45] = "?"
+    frame = {name: list(column) for name, column in FRAME.items()} | {"code": values}
+    with pytest.raises(UsageError, match=r"row 46.*column 'code'.*'\?'"):
+        batches(tmp_path, frame, monkeypatch)
+
+
+def test_batches_without_a_context(tmp_path, monkeypatch):
+    frame = {name: list(column) for name, column in FRAME.items()}
+    found = batches(tmp_path, frame, monkeypatch, context=())
+    assert found == pytest.approx(in_memory(frame, context=[]), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "second"),
+    [
+        ("x", [1] * N, [0.5, None] * 30),
+        ("code", [1, 2] * 30, [None, 3.0] * 30),
+        ("code", [None] * N, ["a", "b"] * 30),
+        ("click", [1, 0] * 30, [True, False] * 30),
+        ("item", [7, 8] * 30, [8.0, 9.0] * 30),
+        ("code", ["a", "b"] * 30, "categorical"),
+    ],
+)
+def test_types_of_files_are_one(column, first, second, tmp_path, monkeypatch):
+    pl = pytest.importorskip("polars")
+    plain = {name: list(values) for name, values in FRAME.items()}
+    if second == "categorical":
+        second = pl.Series(["b", "c"] * 30, dtype=pl.Categorical)
+    given = {"categorical": ("code",)} if column == "code" else {}
+    names = {"context": ("code",)} if column == "code" else {"context": ("x2",)}
+    plain["x2"] = plain["x"]
+    parts = plain | {column: first}, plain | {column: second}
+    found = batches(tmp_path, parts[0], monkeypatch, more=parts[1], **names, **given)
+    whole = {name: [*parts[0][name], *parts[1][name]] for name in plain}
+    assert found == pytest.approx(in_memory(whole, **names, **given), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "second"),
+    [
+        ("item", [7, 8] * 30, ["a", "b"] * 30),
+        ("code", [1, 2] * 30, ["a", "b"] * 30),
+        ("item", [7, 8] * 30, [7.5, 8.5] * 30),
+        ("item", [0, 1] * 30, [True, False] * 30),
+    ],
+)
+def test_types_of_files_that_differ_are_refused(column, first, second, tmp_path, monkeypatch):
+    plain = {name: list(values) for name, values in FRAME.items()}
+    parts = plain | {column: first}, plain | {column: second}
+    with pytest.raises(UsageError, match=rf"1\.parquet.*column '{column}'"):
+        batches(tmp_path, parts[0], monkeypatch, more=parts[1])
