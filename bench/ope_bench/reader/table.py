@@ -29,7 +29,7 @@ class Table:
     form : how values are written.
     index : of the rows, where they are of pandas.
     texts : columns of texts as they stand, with their blanks.
-    lack : returns what a column has where a text is missing.
+    lack : returns what a column has where a text is missing; NaN where None.
     untyped : whether texts may be numbers, as in a text file.
     parts : columns of which these are some rows, of types that are known of all rows.
     """
@@ -40,7 +40,7 @@ class Table:
     form: TextForm = field(default_factory=TextForm)
     index: Any = None
     texts: Mapping[str, Any] = field(default_factory=dict)
-    lack: Callable[[str], Any] = field(default=lambda _: np.nan)
+    lack: Callable[[str], Any] | None = None
     untyped: bool = False
     parts: frozenset[str] = frozenset()
 
@@ -125,7 +125,7 @@ class Table:
             place=lambda row: self.place(int(rows[row])),
         )
 
-    def as_it_stands(self, name: str) -> np.ndarray[Any, Any]:
+    def as_it_stands(self, name: str) -> Any:
         """Return a column's values as the file or frame has them: (n,).
 
         Integers with missing values are floats; a missing text is what the frame has there, NaN of
@@ -146,7 +146,7 @@ class Table:
             return np.array(series.to_list()) if series.dtype == pl.String else series.to_numpy()
         if series.dtype.is_integer() and (series.abs().max() or 0) < EXACT:
             return np.asarray(series.cast(pl.Float64).to_numpy())
-        lack = self.lack(name)
+        lack = np.nan if self.lack is None else self.lack(name)
         return np.array([lack if one is None else one for one in series.to_list()], dtype=object)
 
     def with_columns(self, columns: Mapping[str, Any]) -> Table:
