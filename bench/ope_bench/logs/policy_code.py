@@ -129,6 +129,10 @@ def policy_of_object(
     """
     if hasattr(policy, "predict_proba"):
         return _policy_of_classifier(policy, context, actions, name)
+    if hasattr(policy, "predict") and not callable(getattr(policy, "probability", None)):
+        what = f"{type(policy).__name__} gives no probabilities; fit one with `predict_proba`"
+        msg = f"{name}: {what} (`probability=True` of an SVC), or give a table"
+        raise UsageError(msg)
     if hasattr(policy, "probability"):
         return policy_of_pairs(policy.probability, context, actions, name)
 

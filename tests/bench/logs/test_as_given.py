@@ -657,3 +657,11 @@ def test_types_of_files_that_differ_are_refused(column, first, second, tmp_path,
     parts = plain | {column: first}, plain | {column: second}
     with pytest.raises(UsageError, match=rf"1\.parquet.*column '{column}'"):
         batches(tmp_path, parts[0], monkeypatch, more=parts[1])
+
+
+def test_a_model_without_probabilities_is_named():
+    from sklearn.svm import SVC
+
+    said = refused(SVC().fit(np.c_[FRAME["x"], CODE], FRAME["item"]))
+    assert "SVC" in said
+    assert "predict_proba" in said
