@@ -240,7 +240,7 @@ def _of_pandas(column: Any, name: str) -> Any:
         wide = {"b": np.bool_, "i": np.int64, "u": np.uint64}[kind]
         values = column.to_numpy(dtype=wide, na_value=wide(0))
         return pl.Series(name, values).set(pl.Series(missing), None)
-    if kind == "M":
+    if kind == "M" and not str(column.dtype).startswith("date32"):
         at = column if getattr(column.dt, "tz", None) is None else column.dt.tz_convert("UTC")
         at = at.dt.tz_localize(None) if getattr(at.dt, "tz", None) is not None else at
         return pl.Series(name, at.to_numpy(dtype="datetime64[us]")).set(pl.Series(missing), None)

@@ -665,3 +665,30 @@ def test_a_model_without_probabilities_is_named():
     said = refused(SVC().fit(np.c_[FRAME["x"], CODE], FRAME["item"]))
     assert "SVC" in said
     assert "predict_proba" in said
+
+
+@pytest.mark.parametrize("kind", ["interval", "period", "bytes"])
+def test_the_cure_of_other_things_works(kind):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(FRAME)
+    makers = {
+        "interval": lambda: pd.cut(frame["x"], 3),
+        "period": lambda: pd.Series(
+            pd.period_range("2024-01", periods=3, freq="M").repeat(N // 3)
+        ),
+        "bytes": lambda: pd.Series([b"a", b"b"] * (N // 2)),
+    }
+    made = makers[kind]()
+    for categorical in (None, ["code"]):
+        said = refused(frame=frame.assign(code=made), categorical=categorical)
+        assert ".astype(str)" in said
+    assert log(frame=frame.assign(code=made.astype(str)), categorical=["code"]).levels["code"]
+
+
+def test_dates_of_arrow_in_pandas_are_times():
+    pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    days = pd.Series(pd.date_range("2024-01-01", periods=N).date).astype(
+        pd.ArrowDtype(pa.date32())
+    )
+    frame = pd.DataFrame(FRAME).assign(ts=days)
+    assert log(frame=frame, time="ts").time.tolist() == ROW.tolist()
