@@ -21,7 +21,7 @@ COLUMNS = ["environment", "environment_params", "estimator", "replicate", "statu
 def committed():
     """Squared errors by stratum, source, setting and estimator; failures at the larger error."""
     errors = {}
-    for folder in ("field", "field-real", "field-trials", "field-slow"):
+    for folder in ("field", "field-signals", "field-real", "field-trials", "field-slow"):
         left = RESULTS / folder / "other-rows.json"
         values = json.loads(left.read_text()) if left.exists() else None
         table = pq.read_table(
@@ -53,7 +53,7 @@ def source(environment, text):
     params = json.loads(text)
     for name in ("dataset", "data", "world", "environment"):
         if name in params:
-            return f"{environment} {params[name]}"
+            return f"{environment} {params[name]} {params.get('priors')}"
     return environment
 
 
@@ -95,7 +95,8 @@ def ratios():
 def weighted(text):
     from ope_environments.damaged.faults import drawn_faults
 
-    damages = drawn_faults(json.loads(text)["environment"])
+    params = json.loads(text)
+    damages = drawn_faults(params["environment"], priors=params.get("priors", 1))
     return "retention" in damages and damages.get("weighted")
 
 

@@ -1,4 +1,4 @@
-"""The trials of ``field``, ``field-real`` and ``field-slow``, by setting and estimator."""
+"""The trials of the leaderboard's suites, by setting and estimator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ope_bench.contracts.view import Access
 from ope_bench.plugins.spec import resolve
 from ope_bench.trials.trial import build
 
-FOLDERS = ("field", "field-real", "field-slow")
+FOLDERS = ("field", "field-signals", "field-real", "field-slow")
 FALLBACK = tracks.rule().fallback
 
 
@@ -136,7 +136,8 @@ def _settings(
 def _weighted(params: Mapping[str, Any]) -> bool:
     from ope_environments.damaged.faults import drawn_faults
 
-    return bool(drawn_faults(params["environment"]).get("weighted"))
+    faults = drawn_faults(params["environment"], priors=params.get("priors", 1))
+    return bool(faults.get("weighted"))
 
 
 def _source(environment: str, params: Mapping[str, Any]) -> str:
@@ -146,7 +147,9 @@ def _source(environment: str, params: Mapping[str, Any]) -> str:
         return f"randomized {params['data']}"
     if environment == "full-feedback":
         return environment
-    return f"world {params.get('world', params.get('environment'))}"
+    # World 3 of the first priors is none of the second ones.
+    priors = " of the second priors" if params.get("priors") == 2 else ""
+    return f"world {params.get('world', params.get('environment'))}{priors}"
 
 
 def _answers(rows: Sequence[Mapping[str, Any]], average: FloatArray) -> Answers:
