@@ -58,6 +58,17 @@ def likelihood_of(log: Log, ends: tuple[float, float]) -> Any:
     )
 
 
+def lift_of(log, low, value, high):
+    """The ends of value less today's average, as if both were independent."""
+    error = 1.959964 * float(log.reward.std(ddof=1)) / np.sqrt(log.n)
+    lift = value - log.reward.mean()
+    return lift - np.hypot(value - low, error), lift + np.hypot(high - value, error)
+
+
+def lift_ends(row):
+    return row.lift_low, row.lift_high
+
+
 def test_few_rewards_leave_empirical_likelihood_alone(monkeypatch):
     state(monkeypatch, ALL)
     log = clicks(rate=0.03)
@@ -67,6 +78,8 @@ def test_few_rewards_leave_empirical_likelihood_alone(monkeypatch):
     told = likelihood_of(log, (0.4, 2.5))
     assert (rows["ipw"].low, rows["ipw"].high) == pytest.approx((told.low, told.high), abs=1e-9)
     assert rows["ipw"].interval == "empirical-likelihood"
+    ends = told.low, rows["ipw"].value, told.high
+    assert lift_ends(rows["ipw"]) == pytest.approx(lift_of(log, *ends), abs=1e-7)
     for row in [*rows][1:]:
         assert (row.low, row.high, row.lift_low, row.lift_high, row.interval) == (None,) * 5
         assert f"{rewarded:.3g} effective rewarded rows" in row.message
@@ -75,11 +88,8 @@ def test_few_rewards_leave_empirical_likelihood_alone(monkeypatch):
     chosen = found.recommended
     assert (chosen.low, chosen.high) == pytest.approx((told.low, told.high), abs=1e-9)
     assert (chosen.interval, chosen.stated_coverage) == ("empirical-likelihood", 0.957)
-    error = 1.959964 * float(log.reward.std(ddof=1)) / np.sqrt(log.n)
-    below = np.hypot(chosen.value - told.low, error)
-    above = np.hypot(told.high - chosen.value, error)
-    ends = (chosen.lift - below, chosen.lift + above)
-    assert (chosen.lift_low, chosen.lift_high) == pytest.approx(ends, abs=1e-7)
+    ends = lift_of(log, told.low, chosen.value, told.high)
+    assert lift_ends(chosen) == pytest.approx(ends, abs=1e-7)
     assert (found.verdict, found.better) == ("caution", "cannot tell")
 
 
