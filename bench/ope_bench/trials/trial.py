@@ -200,6 +200,7 @@ class Workspace:
         self._mapped = mapped
         self._key: str | None = None
         self._data: Data | None = None
+        self._refused: tuple[str, UnavailableError] | None = None
 
     def holds(self, trial: Trial) -> bool:
         """Return whether the trial's problem is kept from the trial before."""
@@ -207,6 +208,9 @@ class Workspace:
 
     def data(self, trial: Trial, environment: Environment) -> Data:
         """Return the trial's problem, sampled now or kept from the last trial."""
+        if self._refused is not None and self._refused[0] == trial.data_key:
+            # An environment may try long before it says that it has no such data.
+            raise self._refused[1]
         if self._data is None or self._key != trial.data_key:
             # Free the old problem before sampling, so that two large ones are never in memory
             # together.
@@ -214,9 +218,13 @@ class Workspace:
             seed = trial.data_seed
             # Data must not depend on the estimator that first asks for them.
             seed_global_states(seed.global_seed(""))
-            sampled: object = environment.sample(
-                world_rng=seed.world(), logged_rng=seed.logged(), target_rng=seed.target()
-            )
+            try:
+                sampled: object = environment.sample(
+                    world_rng=seed.world(), logged_rng=seed.logged(), target_rng=seed.target()
+                )
+            except UnavailableError as exc:
+                self._refused = trial.data_key, exc.with_traceback(None)
+                raise
             match sampled:
                 case (Problem() as problem, Truth() as truth):
                     pass
@@ -245,7 +253,7 @@ class Workspace:
 
     def clear(self) -> None:
         """Discard the cached problem and fits."""
-        self._key = self._data = None
+        self._key = self._data = self._refused = None
         self.batches.clear()
 
 

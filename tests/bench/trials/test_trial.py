@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ope_bench import Access, Estimate, Estimator, PositivityViolation, evaluate
+from ope_bench import (
+    Access,
+    Environment,
+    Estimate,
+    Estimator,
+    PositivityViolation,
+    UnavailableError,
+    evaluate,
+)
 from ope_bench.base.errors import AccessError, ParameterError, UsageError
 from ope_bench.plugins import requirements as shortage
 from ope_bench.testing.problems import Given
@@ -389,3 +397,21 @@ def test_evaluate_refuses_what_nobody_knows():
         evaluate("ipv", "gaussian")
     with pytest.raises(ParameterError):
         evaluate(type("Wide", (Mean,), {"__init__": lambda self, *a: None})(), "gaussian")
+
+
+def test_an_environment_that_has_no_such_data_is_asked_once_for_each_data_set():
+    asked = []
+
+    class Missing(Environment):
+        def sample(self, *, world_rng, logged_rng, target_rng):
+            asked.append(int(logged_rng.integers(2**31)))
+            msg = "too few rows are left"
+            raise UnavailableError(msg)
+
+    many = [type(name, (Mean,), {})() for name in ("First", "Second", "Third")]
+    records = evaluate(many, Missing(), replicates=2)
+    assert {(one.status, one.error_message) for one in records} == {
+        ("unavailable", "too few rows are left")
+    }
+    assert len(records) == 6
+    assert len(asked) == len(set(asked)) == 2
