@@ -31,11 +31,12 @@ BEYOND = (
     *("quick", "density-ratio", "ablation", "large-samples", "samples-only"),
     *("deterministic-embedding", "behance", "weighting", "doubly-robust", "large-actions"),
     *("large-actions-default", "continuous", "tuning", "advice", "intervals", "intervals-models"),
-    *("randomized", "propensities", "ranking", "loggers", "drift", "field", "field-real"),
-    *("field-trials", "field-trials-again", "field-slow", "field-defaults", "verdicts", "choice"),
-    *("choice-real", "choice-trials", "choice-samples", "choice-fresh", "choice-confirm"),
-    *("published-ocv", "published-obp-digits", "published-obp-synthetic", "published-mips"),
-    *("published-ls-radii", "published-offcem", "full"),
+    *("randomized", "propensities", "ranking", "loggers", "drift", "field", "field-signals"),
+    *("field-real", "field-trials", "field-trials-again", "field-slow", "field-defaults"),
+    *("verdicts", "choice", "choice-real", "choice-trials", "choice-samples", "choice-fresh"),
+    *("choice-confirm", "published-ocv", "published-obp-digits", "published-obp-synthetic"),
+    *("published-mips", "published-ls-radii", "published-offcem", "published-loggers"),
+    *("published-cosine", "published-satimage", "full"),
 )
 DRAWS = ("average-errors", "coverage", "other-rows", "predictions", "verdicts", "yardsticks")
 """Modules of `draws`."""
