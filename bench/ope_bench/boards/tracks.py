@@ -19,6 +19,7 @@ import numpy as np
 
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import OpeBenchError
+from ope_bench.base.units import counted
 from ope_bench.boards.columns import count, number, percent, seconds, text
 from ope_bench.boards.over_settings import OverSettings
 from ope_bench.contracts.arrays import FloatArray
@@ -475,13 +476,13 @@ class TrackBoard(OverSettings):
         *("rank", "rank_high", "estimator", "ratio", "interval", "median", "ninth", "near"),
         *("failures", "coverage", "seconds", "settings", "rank_low"),
     )
-    explained = ("ratio",)
+    explained = ("rank", "rank_high", "ratio", "near", "settings")
 
     @property
     def title(self) -> str:
         """Heading of the board's table."""
         part = "" if self.stratum == "all" else f" | {self.stratum} signal"
-        counts = f"{self.settings} settings of {self.sources} sources"
+        counts = f"{counted(self.settings, 'setting')} of {counted(self.sources, 'source')}"
         return f"{self.track}{part} | {counts} | over {self.reference}"
 
 

@@ -200,6 +200,7 @@ def leaderboard_command(
     if output == "json":
         return 0
     if not found:
+        part.require_known()
         note(stored_boards.NOTHING.get(by, "no outcomes to show in {}").format(store))
         return 0
     if output == "text" and by == "rmse" and chosen is None and not swept:

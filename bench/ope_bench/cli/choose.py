@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -62,12 +62,13 @@ def narrowed(known: frozenset[str] | None, goal: str | None) -> list[Question]:
     """
     found = []
     for question in questions():
-        rows = [
-            row
-            for row in question.rows
-            if (known is None or known.issuperset(row.needs))
-            and (goal is None or row.goal in (None, goal))
-        ]
+        rows = [row for row in question.rows if goal is None or row.goal in (None, goal)]
+        fit = [row for row in rows if known is None or known.issuperset(row.needs)]
+        if known is not None and not fit and any(row.goal for row in rows):
+            # What is wanted needs more: an answer that says so, not none.
+            lacks = {row: [one for one in row.needs if one not in known] for row in rows}
+            fit = [replace(row, use=f"needs {' and '.join(lacks[row])}: {row.use}") for row in rows]
+        rows = fit
         if rows:
             found.append(Question(question.title, tuple(rows)))
     return found

@@ -19,6 +19,7 @@ from ope_bench.boards.leaderboard import averaged, stream_boards
 from ope_bench.cli import options
 from ope_bench.contracts.data import TruthKind
 from ope_bench.outcomes import Outcomes
+from ope_bench.plugins.registry import registry
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report import boards as board_text
 from ope_bench.report import content
@@ -150,6 +151,12 @@ class StorePart:
                     note(f"shown: the newest run; --all shows {others} other run{plural} too")
                 return part
         return self
+
+    def require_known(self) -> None:
+        """Raise, with a suggestion, where no plugin has a selected name."""
+        for kind, texts in (("environment", self.environments), ("estimator", self.estimators)):
+            for text in texts:
+                registry().find(kind, parse_selector(text).reference)
 
     def boards(self, by: options.Measure = "rmse") -> list[Any]:
         """Compute the boards by a measure that have rows, for each kind of truth.

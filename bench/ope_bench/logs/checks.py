@@ -595,7 +595,8 @@ def _drift_of_actions(log: LogData, late: np.ndarray[Any, np.dtype[np.bool_]]) -
     wrong = holm(np.array([two_sided(float(one)) for one in z])) <= _DRIFT_RATE
     wrong &= mean > 1.0 + _MATTERS
     if wrong.any():
-        what += f"; the mean of 1/p is above 1 in a half for {int(wrong.sum())} actions"
+        told = counted(int(wrong.sum()), "action")
+        what += f"; in one half {told} came more often than p says"
     else:
         what += ", and the propensities with them"
     return Finding(check=Check.ACTION_DRIFT, value=moved, passed=not wrong.any(), message=what)

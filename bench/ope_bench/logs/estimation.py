@@ -531,7 +531,7 @@ def _with_likelihood(
         return row
     message = (row.message or "").replace(f"interval withheld: {few}", found.reason)
     told = replace(row, low=found.low, high=found.high, interval=LIKELIHOOD)
-    today = standard_error(log.reward_terms, problem.unit_of(log))
+    today = standard_error(log.reward_terms, unit_of(log))
     if row.lift is not None and row.lift_low is None and today is not None:
         low, high = found.lift(row.value, row.value - row.lift, today, level)
         told = replace(told, lift_low=low, lift_high=high)

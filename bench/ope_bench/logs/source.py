@@ -84,5 +84,5 @@ def _what_they_are(values: FloatArray) -> str:
 
 _DENSITY = (
     "write the probability of the logged action; percents are divided by 100, and densities of "
-    "continuous actions are taken by no estimator here"
+    "continuous actions are not read from a log: `ope-bench show kernel-ipws` says who takes them"
 )

@@ -187,8 +187,10 @@ def _notes_on_measures(board: Board, shown: set[str]) -> Iterator[str]:
             "cover: share of 95 % intervals that hold the expected truth, with its Wilson "
             "interval; below, above: share that lies wholly below or above it"
         )
-        score = built_in.COLUMNS["interval_score"].explanation
-        yield f"score: {score}; ESS/n: coverage in such trials"
+        if "interval_score" in shown:
+            yield f"score: {built_in.COLUMNS['interval_score'].explanation}"
+        if any(name.startswith("coverage_ess_") for name in shown):
+            yield "ESS/n: coverage in such trials"
         yield "rows are ordered by the distance of the coverage from 95 %"
 
 
@@ -267,6 +269,8 @@ def _leaders(boards: Sequence[Board]) -> str:
         return "No estimator has an estimate on half of the data sets or more."
     if len(boards) == 1:
         return _leader_of_one(boards[0])
+    if all(len(board.rows) == 1 for board in boards) and len(first) == 1:
+        return f"Only {next(iter(first))} has an RMSE."
     if len(first) == 1:
         (name,) = first
         leading = (row.label for board in boards for row in board.rows if _leads(row))
@@ -286,6 +290,9 @@ def _leaders(boards: Sequence[Board]) -> str:
     ]
     if always:
         return f"{sentence}; among the best in every one: {_names(always)}."
+    if any(row.rank and row.tied is None for board in boards for row in board.rows[1:]):
+        # A comparison that is open excludes nobody.
+        return f"{sentence}."
     return f"{sentence}; no estimator is among the best in every one."
 
 

@@ -77,3 +77,11 @@ def test_a_word_that_is_none_is_refused_with_the_nearest(capsys):
 
 def test_the_text_fits_a_terminal_of_80_columns():
     assert max(map(len, lines_of(questions(), 80))) <= 80
+
+
+def test_a_goal_that_needs_more_is_answered_with_what_it_needs():
+    *_, last = narrowed(frozenset({"target"}), "interval")
+    (row,) = last.rows
+    assert row.use.startswith("needs p: run `ope-bench estimate")
+    (row,) = narrowed(frozenset({"p", "target"}), "interval")[-1].rows
+    assert row.use.startswith("run")

@@ -136,3 +136,18 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(run: Callable[..., An
     said = run("Average", more=("--store", "notes.txt"))
     assert (said.code, said.out) == (2, "")
     assert Path("notes.txt").read_text() == "not a store\n" * 100
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "meant"),
+    [("--est", "ipss", "ips"), ("--env", "saito-toi", "saito-toy"), ("--est", "drr", "dr")],
+)
+def test_a_misspelled_filter_is_named(
+    cli: Cli, run: Callable[..., Any], option: str, given: str, meant: str
+) -> None:
+    run("Average", environment="Coins[n_samples=5]")
+    told = cli("leaderboard", option, given)
+    assert told.code == 2
+    assert f"'{given}'" in told.err
+    assert f"did you mean '{meant}'" in told.err
+    assert cli("leaderboard", option, meant).code == 0

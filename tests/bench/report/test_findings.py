@@ -60,6 +60,12 @@ def test_two_replicates_leave_the_comparison_open() -> None:
     assert resolved == "2 replicates a setting are too few to tell any two estimators apart."
 
 
+def test_nobody_is_excluded_where_comparisons_are_open() -> None:
+    one, two = {"a": [0.1, 0.2], "b": [0.3, 0.5]}, {"a": [0.3, 0.5], "b": [0.1, 0.2]}
+    first, *_ = findings(boards([*records(5, **one), *records(6, **two)]))
+    assert first == "Smallest RMSE: a in 1 and b in 1 of 2 settings."
+
+
 def test_leaders_of_several_settings() -> None:
     clear = {"good": normal(0.1), "poor": normal(1.0, 1)}
     turned = {"good": normal(1.0, 1), "poor": normal(0.1)}
