@@ -67,7 +67,9 @@ def narrowed(known: frozenset[str] | None, goal: str | None) -> list[Question]:
         if known is not None and not fit and any(row.goal for row in rows):
             # What is wanted needs more: an answer that says so, not none.
             lacks = {row: [one for one in row.needs if one not in known] for row in rows}
-            fit = [replace(row, use=f"needs {' and '.join(lacks[row])}: {row.use}") for row in rows]
+            fit = [
+                replace(row, use=f"needs {' and '.join(lacks[row])}: {row.use}") for row in rows
+            ]
         rows = fit
         if rows:
             found.append(Question(question.title, tuple(rows)))

@@ -332,7 +332,9 @@ def _target_table(result: Estimates, target: TargetEstimates) -> tables.TextTabl
         target.name,
         f"{result.log['rows']:,} rows, {result.log['actions']:,} actions",
         f"logged average {tables.figure(result.logging_average)}",
-        "actions never logged: unknown" if mass is None else f"{tables.percent(mass)} on actions never logged",
+        "actions never logged: unknown"
+        if mass is None
+        else f"{tables.percent(mass)} on actions never logged",
     ]
     said = [("", row.label, row.message) for row in target.rows if row.message]
     said += [("not run: ", label, reason) for label, reason in target.left_out]

@@ -187,10 +187,14 @@ def _notes_on_measures(board: Board, shown: set[str]) -> Iterator[str]:
             "cover: share of 95 % intervals that hold the expected truth, with its Wilson "
             "interval; below, above: share that lies wholly below or above it"
         )
-        if "interval_score" in shown:
-            yield f"score: {built_in.COLUMNS['interval_score'].explanation}"
-        if any(name.startswith("coverage_ess_") for name in shown):
-            yield "ESS/n: coverage in such trials"
+        score = built_in.COLUMNS["interval_score"].explanation
+        parts = (
+            ("interval_score", f"score: {score}"),
+            ("coverage_ess", "ESS/n: coverage in such trials"),
+        )
+        told = [text for name, text in parts if any(one.startswith(name) for one in shown)]
+        if told:
+            yield "; ".join(told)
         yield "rows are ordered by the distance of the coverage from 95 %"
 
 

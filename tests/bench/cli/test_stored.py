@@ -27,7 +27,7 @@ def test_a_leaderboard_shows_the_newest_run_and_with_all_the_store(cli: Cli, tin
     assert "has an RMSE" not in newest.out
     assert "missing" in newest.out
     assert "RMSE by n_samples" in whole.out
-    assert "average has the smallest RMSE" in whole.out
+    assert "Only average has an RMSE" in whole.out
     assert not whole.err
     assert len(cli("leaderboard", "--format", "json").json["boards"]) == 2
 
