@@ -154,9 +154,10 @@ class StorePart:
 
     def require_known(self) -> None:
         """Raise, with a suggestion, where no plugin has a selected name."""
-        for kind, texts in (("environment", self.environments), ("estimator", self.estimators)):
-            for text in texts:
-                registry().find(kind, parse_selector(text).reference)
+        for text in self.environments:
+            registry().find("environment", parse_selector(text).reference)
+        for text in self.estimators:
+            registry().find("estimator", parse_selector(text).reference)
 
     def boards(self, by: options.Measure = "rmse") -> list[Any]:
         """Compute the boards by a measure that have rows, for each kind of truth.
