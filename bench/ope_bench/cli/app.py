@@ -194,6 +194,9 @@ def explain(exc: Any) -> int:
         path = context.command_path if context is not None else "ope-bench"
         if message.startswith("No such command") and path == "ope-bench":
             message += did_you_mean(message.split("'")[1], VERBS)
+        if " is not one of " in message:
+            given, _, choices = message.rpartition(" is not one of ")
+            message += did_you_mean(given.split("'")[-2], choices.replace("'", "").split(", "))
         return _complain(f"{message} (see {path} --help)")
     if isinstance(exc, ModuleNotFoundError) and (module := exc.name) in CORE:
         # The checkout is newer than its installation.

@@ -40,7 +40,7 @@ NOTHING = {
     "regret": "no fixed choice with an estimate in {}",
     "track": "no setting with the logging average and a track's reference in {}; --with adds "
     "exports that have them, such as results/field",
-    "time": "no timed outcomes to show in {}",
+    "time": "no timed outcomes to show in {}; `ope-bench run --timing` makes some",
 }
 """Why there are no boards by a measure, where that is not just for want of outcomes."""
 

@@ -115,9 +115,11 @@ def changes_table(changes: Sequence[TrackChange]) -> TextTable:
 
 
 def change_lines(changes: Sequence[TrackChange]) -> Iterator[str]:
-    """Yield a sentence on each track and stratum."""
-    for place in dict.fromkeys((one.track, one.stratum) for one in changes):
-        its = [one for one in changes if (one.track, one.stratum) == place]
-        moved = [f"{one.estimator} {one.words}" for one in its if one.moved]
-        told = ", ".join(moved) or f"no error over the reference's changed, of {len(its)}"
+    """Yield a sentence on each track and stratum where an error changed, or one that none did."""
+    moved = [one for one in changes if one.moved]
+    for place in dict.fromkeys((one.track, one.stratum) for one in moved):
+        its = [one for one in moved if (one.track, one.stratum) == place]
+        told = ", ".join(f"{one.estimator} {one.words}" for one in its)
         yield f"track {place[0]}, signal {place[1]}: {told}"
+    if changes and not moved:
+        yield f"tracks: none of {len(changes)} errors over a reference's changed"

@@ -512,7 +512,9 @@ def withheld_interval(estimator: str, kind: str, rule: Recommendation, few: str)
     """Return why an estimator's own interval is not printed, "" where it is."""
     reason = few if kind in ("asymptotic", "bootstrap") else ""
     if estimator in rule.withheld and kind not in ("guaranteed", "anytime"):
-        reason = f"it held the value in {percent(rule.withheld[estimator])} of clean drawn logs"
+        reason = (
+            f"its own held the value in {percent(rule.withheld[estimator])} of clean drawn logs"
+        )
     return reason and f"interval withheld: {reason}"
 
 

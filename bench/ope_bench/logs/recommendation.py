@@ -227,7 +227,9 @@ class Recommendation:
         if cell is None or not cell.states:
             said = "too few drawn logs are like this one"
             if cell is not None:
-                said = f"it held the value in {percent(cell.held)} of drawn logs like this one"
+                said = (
+                    f"such ones held the value in {percent(cell.held)} of drawn logs like this one"
+                )
             return Stated(reason=f"no interval is stated: {said}{few and f' ({few})'}")
         return replace(found, coverage=cell.held)
 
