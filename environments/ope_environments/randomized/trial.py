@@ -111,6 +111,9 @@ def _codes(table: Table, name: str | None) -> tuple[IntArray, tuple[str, ...]]:
     if name is None:
         return np.zeros(table.n, dtype=np.int64), ("",)
     codes, words = table.codes(name, optional=True)
+    if all(finite_number(word) is not None for word in words):
+        # An amount of 1.0 is the arm 1, beside which others may be fractions.
+        words = [word.removesuffix(".0") for word in words]
     return codes, tuple(words)
 
 

@@ -7,7 +7,16 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Gt, Lt
 
-from ope_bench import Environment, FloatArray, IntArray, Problem, Tabular, Truth
+from ope_bench import (
+    Column,
+    Environment,
+    FloatArray,
+    IntArray,
+    Problem,
+    Schema,
+    Tabular,
+    Truth,
+)
 
 __all__ = ["TwoLoggers"]
 
@@ -86,7 +95,7 @@ class TwoLoggers(Environment):
         target_code = target_rng.integers(2, size=n)
         target_context = target_code[:, None].astype(np.float64)
         target_action, _ = target.draw(target_context, target_rng)
-        shown = np.eye(2)
+        shown, either = np.eye(2), Column("categorical", (0.0, 1.0))
         problem = Problem(
             context=context,
             action=action,
@@ -95,6 +104,7 @@ class TwoLoggers(Environment):
             target_context=target_context,
             target_action=target_action,
             target_embedding=shown[target_action],
+            schema=Schema((either,), (either,) * 2),
             n_actions=2,
             propensity=propensity,
             target_policy=target,
