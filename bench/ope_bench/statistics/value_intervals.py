@@ -15,6 +15,9 @@ from ope_bench.statistics.weight_checks import relative_sizes, unit_means
 
 # Intervals of a policy's value by empirical likelihood, from importance weights and rewards.
 
+LARGEST_ROOT = 1e70
+"""Larger weights have no fourth powers that could be summed."""
+
 
 @dataclass(frozen=True)
 class _Means:
@@ -98,6 +101,9 @@ def empirical_likelihood_interval(
         min(smallest * weight_range[0], float(weight.min())),
         max(largest * weight_range[1], float(weight.max())),
     )
+    if float(weight.max()) > LARGEST_ROOT or LARGEST_ROOT < weights[1] < math.inf:
+        # One such row is all that the others weigh against: nothing is told.
+        return Interval(*reward_range, level, "empirical-likelihood")
     least = _least(weight, weights[1] if weight.sum() < n else weights[0])
     phi = -(least + float(fdtri(1, n, level))) / (2 * (1 + n))
     lowest, highest = reward_range

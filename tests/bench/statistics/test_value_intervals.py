@@ -499,3 +499,17 @@ def test_a_known_largest_weight_halves_the_width_where_rewards_are_few():
     )
     assert narrow.low <= 0.017 <= narrow.high
     assert narrow.width < 0.6 * wide.width
+
+
+@pytest.mark.parametrize("largest", [1e60, 1e71, 1e100, 1e155, 1e300])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_weight_without_powers_tells_nothing(largest, known):
+    weight = np.array([*np.ones(50), largest])
+    reward = np.tile([0.0, 1.0], 26)[:51]
+    ends = (0.0, largest) if known else (0.0, math.inf)
+    found = empirical_likelihood_interval(
+        weight, reward, reward_range=(0.0, 1.0), weight_range=ends
+    )
+    assert 0.0 <= found.low < found.high <= 1.0
+    if largest > 1e70:
+        assert (found.low, found.high) == (0.0, 1.0)
