@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +66,8 @@ def load_log(
     table = _read(spec) if table is None else table
     context = context_names(spec.context, table.names, spec.roles)
     table, kept, dropped = without_missing(spec, table)
-    rows = None if kept.all() else np.flatnonzero(kept)
-    used = table if rows is None else table.select(rows)
+    rows = np.flatnonzero(kept)
+    used = table if kept.all() else table.select(rows)
     reward, *others = (_reward(spec, name, used) for name in spec.rewards)
     propensity = weight = None
     if spec.propensity not in (None, ESTIMATED):
@@ -88,43 +86,43 @@ def load_log(
     items = described = None
     if spec.items is not None:
         items, described = _load_items(spec, spec.items)
-    known = {*context, *(() if described is None else described.names)}
     for name in spec.categorical or ():
-        if name not in known:
+        if name not in context and (described is None or name not in described.names):
             what = f"categorical column '{name}' is in neither context nor items; add it to one"
             raise DataFileError(table.path, what)
     policies = dict(spec.targets)
     if spec.logging is not None:
         policies["logging"] = spec.logging
+    known = used.column(spec.action).codes()[1]
     tables = {
-        name: TargetTable(policy.value, table)
+        name: TargetTable(policy.value, table, rows, known)
         for name, policy in policies.items()
         if policy.form == "table" and (is_frame(policy.value) or _is_path(policy.value))
     }
     predicted = spec.predicted_reward
     predictions = None
     if isinstance(predicted, Mapping):
-        predictions = TargetTable(predicted["table"], table, "prediction")
+        predictions = TargetTable(predicted["table"], table, rows, known, "prediction")
     columns = {
-        name: policy_column(name, policy, table)
+        name: policy_column(name, policy, table, rows)
         for name, policy in policies.items()
         if policy.form == "action"
     }
     codes, apart = _action_codes(spec, used, items, tables, predictions, columns, levels or {})
     logged = codes.of(used, spec.action)
     encoded = encode(used, context, spec.categorical, levels=levels or {})
-    raw = partial(raw_columns, table, context)
     found: dict[str, Target] = {
         name: resolve(
             name,
             policy,
             table=table,
+            rows=rows,
             given=tables.get(name),
-            column=columns.get(name) or policy_column(name, policy, table)
+            column=columns.get(name) or policy_column(name, policy, table, rows)
             if policy.form in ("action", "probability")
             else None,
             codes=codes,
-            context=raw,
+            context=lambda: raw_columns(used, context) or {"row": rows},
             actions=spec.actions,
             timeout=timeout or LONGEST,
         )
@@ -138,13 +136,7 @@ def load_log(
     time = None if spec.time is None else used.column(spec.time).times()
     rewards = None
     if predicted is not None:
-        whole = np.zeros(table.n, dtype=np.int64)
-        whole[slice(None) if rows is None else rows] = logged
-        rewards = _predicted_rewards(spec, table, predictions, codes, whole, found, kept)
-
-    def part(values: Any) -> Any:
-        return values if rows is None or values is None else values[rows]
-
+        rewards = _predicted_rewards(spec, table, rows, predictions, codes, logged, found)
     return LogData(
         context=encoded.values,
         action=logged,
@@ -155,14 +147,14 @@ def load_log(
         actions=codes.names,
         propensity=propensity,
         estimated_propensity=spec.propensity == ESTIMATED,
-        predicted_reward=part(rewards),
+        predicted_reward=rewards,
         embedding=embedding,
         weight=weight,
         unit=None if spec.unit is None else _unit(used, spec.unit, spec.largest_unit),
         time=None if time is None else time[0],
         time_span=None if time is None else time[1],
-        logging=None if logging is None else part(logging.matrix),
-        targets={name: one if rows is None else one.part(rows) for name, one in found.items()},
+        logging=None if logging is None else logging.matrix,
+        targets=found,
         notes=(
             *dropped,
             *encoded.notes,
@@ -305,11 +297,11 @@ ESTIMATED_NOTE = (
 def _predicted_rewards(
     spec: LogSpec,
     table: Table,
+    rows: IntArray,
     given: TargetTable | None,
     codes: ActionCodes,
     logged: IntArray,
     targets: Mapping[str, Target],
-    kept: BoolArray,
 ) -> FloatArray:
     """Return predicted rewards, 0 where no policy needs one: (n, n_actions).
 
@@ -317,41 +309,39 @@ def _predicted_rewards(
     ------
     DataFileError : a prediction is missing, given twice, or given differently.
     """
-    n, n_actions = table.n, len(codes.names)
-    rows = np.arange(n)
+    n, at = len(rows), np.arange(len(rows))
     if given is None:
         array = policy_array(spec.predicted_reward, "predicted_reward")
         columns = codes.names if spec.actions is None else spec.actions
         if spec.actions is None:
             codes.require_order("predicted_reward")
-        if array.shape != (n, len(columns)):
-            what = f"predicted_reward has shape {array.shape}; expected ({n}, {len(columns)})"
+        if array.shape != (expected := (table.n, len(columns))):
+            what = f"predicted_reward has shape {array.shape}; expected {expected}"
             raise DataFileError(table.path, what)
-        place = {name: at for at, name in enumerate(columns)}
-        found = array[:, [place[name] for name in codes.names]]
+        found = array[rows][:, codes.place(columns, "predicted_reward")]
     else:
-        found = np.full((n, n_actions), np.nan)
+        found = np.full((n, len(codes.names)), np.nan)
         matrix = given.matrix(codes)
-        found[np.repeat(rows, np.diff(matrix.indptr)), matrix.indices] = matrix.data
+        found[np.repeat(at, np.diff(matrix.indptr)), matrix.indices] = matrix.data
     if given is not None and (name := spec.predicted_reward.get("logged")) is not None:
-        column = table.column(name)
-        own, other = column.numbers(), found[rows, logged]
-        apart = kept & (np.abs(own - other) > _SAME_PREDICTION * (1.0 + np.abs(own)))
+        column = table.select(rows).column(name)
+        own, other = column.numbers(), found[at, logged]
+        apart = np.abs(own - other) > _SAME_PREDICTION * (1.0 + np.abs(own))
         what = "is not the prediction that the table has for this row and action; correct one"
         column.refuse_first(apart, lambda one: f"{one} {what}")
-        found[rows, logged] = own
-    needed: dict[str, tuple[Any, Any]] = {"the logged action": (rows, logged)}
+        found[at, logged] = own
+    needed: dict[str, tuple[Any, Any]] = {"the logged action": (at, logged)}
     for target in targets.values():
         if target.matrix is not None:
             wanted = target.matrix.tocoo()
             needed[f"policy '{target.name}'"] = wanted.row, wanted.col
     for whose, (row, action) in needed.items():
-        missing = kept[row] & np.isnan(found[row, action])
+        missing = np.isnan(found[row, action])
         if missing.any():
-            at = int(np.argmax(missing))
+            k = int(np.argmax(missing))
             what = (
-                f"no prediction for row {row[at]:,}, action '{codes.names[action[at]]}', which "
-                f"{whose} needs; add it"
+                f"no prediction for row {rows[row[k]]:,}, action '{codes.names[action[k]]}', "
+                f"which {whose} needs; add it"
             )
             raise DataFileError(table.path if given is None else given.table.path, what)
     found[np.isnan(found)] = 0.0
@@ -581,7 +571,7 @@ def encode(
             continue
         facts.append(fact_of(column, role))
         kind = SchemaColumn("atoms") if items else SchemaColumn()
-        if _holds_vectors(column):
+        if column.holds_vectors:
             vectors = column.vectors()
             found += [(one, kind, f"{name}[{k}]") for k, one in enumerate(vectors.T)]
             continue
@@ -618,13 +608,6 @@ def _most_frequent(code: IntArray) -> tuple[IntArray, IntArray]:
     return kept, place[code]
 
 
-def _holds_vectors(column: Column) -> bool:
-    if column.kind != "text":
-        return column.kind == "list"
-    first = column.shown(int(np.argmin(column.missing)))
-    return re.match(r"\s*[\[({]\s*(-?\.?[0-9]|[\])}])", first) is not None
-
-
 def holds_names(column: Column) -> bool:
     """Return whether a column that nobody calls categorical holds names.
 
@@ -632,7 +615,7 @@ def holds_names(column: Column) -> bool:
     ------
     DataFileError : it holds times, or numbers but for a few cells.
     """
-    if column.is_number or column.kind in ("list", "other", "float") or _holds_vectors(column):
+    if column.is_number or column.kind in ("list", "other", "float") or column.holds_vectors:
         return False
     _refuse_times(column)
     odd = column.odd()
@@ -680,7 +663,7 @@ def raw_columns(table: Table, context: Sequence[str]) -> dict[str, np.ndarray[An
     """Return what a policy sees: the columns as they stand in the table, lists as vectors."""
     return {
         name: table.column(name).vectors()
-        if _holds_vectors(table.column(name))
+        if table.column(name).holds_vectors
         else table.as_it_stands(name)
         for name in context
     }

@@ -27,7 +27,6 @@ from ope_bench.base.units import format_duration
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.execution import process_tree
 from ope_bench.execution.keeper import import_path, python_command
-from ope_bench.logs.source import SLACK
 from ope_bench.reader.library import library
 from ope_bench.reader.text import as_names, finite_number, name_of, spelled_as
 
@@ -36,11 +35,6 @@ LONGEST = 600.0
 
 MOST_PROBABILITIES = 200_000_000
 _AT_ONCE = 1 << 18
-ROUNDING = 1e-3
-"""Largest distance from one of the sum of a row's probabilities, which are divided by it."""
-
-DIGITS = 1e-9
-
 Contexts = Mapping[str, np.ndarray[Any, Any]]
 
 
@@ -86,7 +80,7 @@ def policy_of_pairs(
     ------
     UsageError : the function raises, or returns something else.
     """
-    words = _numbers_of(actions)
+    words = values_of(actions)
 
     def chunk(part: slice) -> Any:
         rows = part.stop - part.start
@@ -103,8 +97,14 @@ def policy_of_pairs(
     return _collect(chunk, _length(context), len(words), name)
 
 
-def _numbers_of(actions: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Return names as numbers if they are the spelling of these, else as texts."""
+def values_of(actions: Sequence[str]) -> np.ndarray[Any, Any]:
+    """Return names as numbers or truth values if they are the spelling of these, else as texts.
+
+    >>> [values_of(one).tolist() for one in (["1", "2"], ["False", "True"], ["007", "7"])]
+    [[1, 2], [False, True], ['007', '7']]
+    """
+    if {*actions} <= {"False", "True"}:
+        return np.array([one == "True" for one in actions])
     integers = as_names(library().Series(actions, dtype=library().String))
     if integers.dtype.is_integer():
         return np.array(integers.to_list())
@@ -294,7 +294,7 @@ def _check_cost(n: int, n_actions: int, name: str) -> None:
 
 
 def _collect(chunk: Callable[[slice], Any], n: int, n_actions: int, name: str) -> sparse.csr_array:
-    """Return the probabilities of all rows, each chunk checked: (n, n_actions)."""
+    """Return the probabilities of all rows as the policy gives them: (n, n_actions)."""
     _check_cost(n, n_actions, name)
     parts = []
     step = max(1, _AT_ONCE // n_actions)
@@ -313,25 +313,7 @@ def _collect(chunk: Callable[[slice], Any], n: int, n_actions: int, name: str) -
         if table.shape != expected:
             msg = f"{name}: the policy returned shape {table.shape}; expected {expected}"
             raise UsageError(msg)
-        # Written so that NaN is wrong.
-        wrong = ~((table >= -SLACK) & (table <= 1 + ROUNDING))
-        if wrong.any():
-            row = int(np.argmax(wrong.any(axis=1)))
-            value = table[row][wrong[row]][0]
-            msg = f"{name}: row {start + row:,}: {value:g} is not a probability"
-            raise UsageError(msg)
-        total = table.sum(axis=1)
-        apart = np.abs(total - 1) > ROUNDING
-        if apart.any():
-            row = int(np.argmax(apart))
-            msg = (
-                f"{name}: row {start + row:,}: the probabilities of all actions sum to "
-                f"{total[row]:g}; they must sum to 1"
-            )
-            raise UsageError(msg)
-        # Rows that sum to one but for the last digits keep theirs.
-        scale = np.where(np.abs(total - 1) > DIGITS, total, 1.0)
-        parts.append(sparse.csr_array(np.maximum(table, 0.0) / scale[:, None]))
+        parts.append(sparse.csr_array(table))
     return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
 

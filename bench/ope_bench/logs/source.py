@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from scipy import sparse
 
-from ope_bench.contracts.arrays import FloatArray
+from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.reader import DataFileError, Table, TextForm, read_table, table_of
 from ope_bench.reader.mistakes import Columns
 
@@ -68,6 +70,42 @@ def probabilities_of(
 
 SLACK = 1e-6
 """Distance beyond 0 or 1 of a probability that is a matter of rounding."""
+
+ROUNDING = 1e-3
+"""Largest distance from one of the sum of a row's probabilities, which are divided by it."""
+
+_DIGITS = 1e-9
+
+
+def distribution(
+    matrix: sparse.csr_array, rows: IntArray, error: Callable[[int, str], NoReturn]
+) -> sparse.csr_array:
+    """Return the probabilities of all actions, checked and scaled to sum to one: (n, n_actions).
+
+    Parameters
+    ----------
+    matrix : (n, n_actions), changed in place.
+    rows : (n,), rows of the log that these are, for messages.
+    error : raises at one of the n.
+    """
+    # Written so that NaN is wrong.
+    wrong = ~((matrix.data >= -SLACK) & (matrix.data <= 1 + ROUNDING))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        row = int(np.searchsorted(matrix.indptr, at, "right")) - 1
+        error(row, f"row {rows[row]:,}: {matrix.data[at]:g} is not a probability")
+    count = np.diff(matrix.indptr)
+    total = np.bincount(np.repeat(np.arange(len(rows)), count), matrix.data, len(rows))
+    apart = np.abs(total - 1.0)
+    if (apart > ROUNDING).any():
+        row = int(np.argmax(apart > ROUNDING))
+        what = f"the probabilities of row {rows[row]:,} sum to {total[row]:g}"
+        error(row, f"{what}; they must sum to 1 in every row")
+    # Rows that sum to one but for the last digits keep theirs.
+    scale = np.repeat(np.where(apart > _DIGITS, total, 1.0), count)
+    matrix.data = np.maximum(matrix.data, 0.0) / scale
+    matrix.eliminate_zeros()
+    return matrix
 
 
 def _what_they_are(values: FloatArray) -> str:

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -15,15 +15,14 @@ from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.policies import DiscretePolicy
 from ope_bench.logs.policy_code import (
-    DIGITS,
-    ROUNDING,
     policy_of_file,
     policy_of_function,
     policy_of_object,
+    values_of,
 )
-from ope_bench.logs.source import load_table, probabilities_of
+from ope_bench.logs.source import SLACK, distribution, load_table, probabilities_of
 from ope_bench.plugins.registry import registry
-from ope_bench.reader import DataFileError, Table, finite_number, table_of
+from ope_bench.reader import Column, DataFileError, Table, finite_number, table_of
 from ope_bench.reader.frames import in_order_of, is_shuffled, places_in
 from ope_bench.reader.mistakes import is_index
 from ope_bench.reader.text import name_of, sorted_names, spelled_as
@@ -166,10 +165,9 @@ def is_frame(given: Any) -> bool:
     """Return whether a value is a data frame or a mapping of columns."""
     if isinstance(given, Mapping) or _is_structured(given):
         return True
-    kind = type(given)
-    return hasattr(kind, "__arrow_c_stream__") or (
-        hasattr(given, "columns") or hasattr(given, "collect_schema")
-    )
+    # The columns of a lazy frame come with a warning.
+    of_class = hasattr(type(given), "__arrow_c_stream__") or hasattr(given, "collect_schema")
+    return of_class or hasattr(given, "columns")
 
 
 def _is_table(given: Mapping[Any, Any]) -> bool:
@@ -180,12 +178,14 @@ def _is_table(given: Mapping[Any, Any]) -> bool:
     return (
         len(given) > 1
         and not forms & {str(one) for one in given}
-        and all(
-            isinstance(one, Sequence | np.ndarray) and not isinstance(one, str)
-            for one in given.values()
-        )
-        and all(np.ndim(one) == 1 for one in given.values())
+        and all(_is_column(one) and np.ndim(one) == 1 for one in given.values())
     )
+
+
+def _is_column(given: Any) -> bool:
+    """Return whether a value is a list, an array or a series of some library."""
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    return listed or hasattr(given, "dtype") or hasattr(given, "to_pylist")
 
 
 def read_policies(given: Any, only: str) -> dict[str, TargetPolicy]:
@@ -376,17 +376,27 @@ class TargetTable:
     ----------
     source : path, data frame or mapping of columns.
     log : the table of the log.
+    rows : rows of it that are used; of the others nothing is asked.
+    known : names of the logged actions.
     column : ``prediction`` for predictions of the reward, which need not sum to one.
     """
 
-    def __init__(self, source: Any, log: Table, column: str = "probability") -> None:
+    def __init__(
+        self,
+        source: Any,
+        log: Table,
+        rows: IntArray,
+        known: Sequence[str],
+        column: str = "probability",
+    ) -> None:
         long = ("row", "action", column)
 
         def chosen(names: list[str]) -> Sequence[str]:
             return long if len({*long} & {*names}) > 1 else names
 
         self.table = load_table(source, chosen, spelled=["action"], form=log.form)
-        self.n, self.column = log.n, column
+        self.n, self.rows, self.column = log.n, rows, column
+        self._known = {*map(name_of, known)}
         self.wide = not {*long} <= {*self.table.names}
         if self.wide:
             self._read_wide(log.index)
@@ -396,7 +406,11 @@ class TargetTable:
                 "`row` may be the label of the log's row or its place; `.reset_index(drop=True)`"
             )
             raise DataFileError(self.table.path, f"{what} of the log, and count from 0")
-        self.row = self._rows("row")
+        place = np.full(log.n, -1)
+        place[rows] = np.arange(len(rows))
+        self.row = place[self._rows("row")]
+        used = np.flatnonzero(self.row >= 0)
+        self.table, self.row = self.table.select(used), self.row[used]
         self.value = self._values(column)
         self.actions = self.table.codes("action")[1]
 
@@ -423,10 +437,6 @@ class TargetTable:
         if self.table.n != self.n:
             what = f"has {what}; the log has {self.n:,} rows; give {how}, and a row for each"
             raise DataFileError(self.table.path, what)
-        for name in names:
-            if not self.table.column(name).is_number:
-                what = f"column '{name}' holds no probabilities; give {how}"
-                raise DataFileError(self.table.path, what)
         if labels:
             row = self._rows(labels[0])
             place, count = np.argsort(row), np.bincount(row, minlength=self.n)
@@ -435,11 +445,18 @@ class TargetTable:
             self.table.column(labels[0]).refuse_first(again, lambda one: f"{one} {what}")
         elif (place := places_in(self.table.index, index, "the table of a target")) is None:
             place = np.arange(self.n)
-        values = np.stack([self._values(name)[place] for name in names], axis=1)
+        self.table = self.table.select(place[self.rows])
+        for name in names:
+            column = self.table.column(name)
+            other = name_of(name) not in self._known
+            if not column.is_number or (other and self._is_beyond(column)):
+                cure = "and is no action of the log; leave it out, or " if other else ""
+                what = f"column '{name}' holds no probabilities, {cure}give {how}"
+                raise DataFileError(self.table.path, what)
+        values = np.stack([self._values(name) for name in names], axis=1)
         self.actions = [name_of(name) for name in names]
-        self.row, column = np.divmod(np.arange(values.size), len(names))
+        self.row, self._coded = np.divmod(np.arange(values.size), len(names))
         self.value = values.reshape(-1)
-        self._coded = column
 
     def matrix(self, codes: ActionCodes) -> sparse.csr_array:
         """Return the probabilities or predictions: (n, n_actions).
@@ -465,31 +482,35 @@ class TargetTable:
             same = np.flatnonzero(key[order][1:] == key[order][:-1])
             if len(same):
                 at = int(order[same + 1].min())
-                twice = f"row {self.row[at]:,} has action '{codes.names[action[at]]}' twice"
+                twice = (
+                    f"row {self.rows[self.row[at]]:,} has action '{codes.names[action[at]]}' twice"
+                )
                 self.table.raise_error(0 if self.wide else at, "action", f"{twice}; keep one")
         pick = slice(None) if order is None else order
-        count = np.bincount(self.row, minlength=self.n)
+        count = np.bincount(self.row, minlength=len(self.rows))
         indptr = np.concatenate([[0], np.cumsum(count)])
         matrix = sparse.csr_array(
             (self.value[pick], action[pick].astype(np.int32), indptr),
-            shape=(self.n, n_actions),
+            shape=(len(self.rows), n_actions),
         )
-        if self.column != "probability":
-            return matrix
-        total = np.bincount(self.row, self.value, minlength=self.n)
-        wrong = np.abs(total - 1.0) > ROUNDING
-        if wrong.any():
-            row = int(np.argmax(wrong))
+        return matrix if self.column != "probability" else self._distribution(matrix)
+
+    def _distribution(self, matrix: sparse.csr_array) -> sparse.csr_array:
+        def error(row: int, what: str) -> NoReturn:
             entries = np.flatnonzero(self.row == row)
-            if not len(entries):
-                what = f"row {row:,} of the log has no probabilities; give some for every row"
-                raise DataFileError(self.table.path, what)
-            what = f"the probabilities of row {row:,} sum to {total[row]:g}; they must sum to 1"
-            at, column = (row, self.actions[0]) if self.wide else (int(entries[0]), "probability")
-            self.table.raise_error(at, column, what)
-        matrix.data /= np.repeat(np.where(np.abs(total - 1.0) > DIGITS, total, 1.0), count)
-        matrix.eliminate_zeros()
-        return matrix
+            if self.wide or not len(entries):
+                others = [one for one in self.actions if one not in self._known]
+                hint = f"; '{others[0]}' is no action of the log, leave it out?" if others else ""
+                where = self.table.place(row) if self.wide else ""
+                raise DataFileError(self.table.path, what + hint, where=where)
+            self.table.column("probability").error(int(entries[0]), what)
+
+        return distribution(matrix, self.rows, error)
+
+    def _is_beyond(self, column: Column) -> bool:
+        values = column.numbers()
+        beyond = (values < -SLACK) | (values > 1 + SLACK)
+        return self.column == "probability" and bool(beyond.any())
 
 
 _NO_INDEX = ", or leave the column out (`index=False`) where all rows are in the log's order"
@@ -509,17 +530,26 @@ def named_actions(given: Iterable[Any]) -> tuple[str, ...]:
     return tuple(names[code] for code in codes)
 
 
-def policy_column(name: str, policy: TargetPolicy, table: Table) -> tuple[Table, str]:
-    """Return table and column of a policy that is a column of the log's table, or an array."""
+def policy_column(
+    name: str, policy: TargetPolicy, table: Table, rows: IntArray
+) -> tuple[Table, str]:
+    """Return table and column of a policy that is a column of the log's table, or an array.
+
+    Parameters
+    ----------
+    name, policy : the policy.
+    table : the log's.
+    rows : those that are used.
+    """
     if isinstance(policy.value, str):
-        return table, policy.value
+        return table.select(rows), policy.value
     column = f"target '{name}'"
     values = in_order_of(policy.value, table.index, column)
     spelled = [column] if policy.form == "action" else []
     array = load_table({column: values}, None, spelled=spelled, form=table.form)
     if array.n != table.n:
         raise DataFileError(table.path, f"{column} has {array.n} rows; the log has {table.n}")
-    return array, column
+    return array.select(rows), column
 
 
 def resolve(
@@ -527,6 +557,7 @@ def resolve(
     policy: TargetPolicy,
     *,
     table: Table,
+    rows: IntArray,
     given: TargetTable | None,
     column: tuple[Table, str] | None,
     codes: ActionCodes,
@@ -541,6 +572,7 @@ def resolve(
     name : its name, for messages.
     policy : what the user gave.
     table : the log's, with the columns that the policy names.
+    rows : rows of it that are used.
     given : the policy's own table, if it has one.
     column : the policy's column of actions or probabilities, and its table, if it is one.
     codes : of the actions.
@@ -554,48 +586,52 @@ def resolve(
         return Target(name, "probability", probability=probabilities_of(*column))
     if given is not None:
         return Target(name, "table", matrix=given.matrix(codes))
-    form, given_as = policy.form, policy.value
+    form, value = policy.form, policy.value
     columns = codes.names if actions is None else tuple(actions)
-    rows: Mapping[str, np.ndarray[Any, Any]] = {"row": np.arange(table.n)}
-    labeled = hasattr(given_as, "probability") or hasattr(given_as, "predict_proba")
-    if actions is None and not labeled and (form == "list" or not isinstance(given_as, str)):
+    labeled = hasattr(value, "probability") or hasattr(value, "predict_proba")
+    if actions is None and not labeled and (form == "list" or not isinstance(value, str)):
         codes.require_order(name)
+    hint = ""
     if form in ("table", "list"):
-        array = (
-            policy_array(given_as, name) if form == "table" else table.column(given_as).vectors()
-        )
-        if array.shape != (table.n, len(columns)):
+        array = table.select(rows).column(value).vectors() if form == "list" else None
+        if array is None:
+            array = policy_array(value, name)
+            array = array[rows] if len(array) == table.n else array
+        if array.shape != (len(rows), len(columns)):
             msg = (
                 f"{name}: table has shape {array.shape}; expected ({table.n}, {len(columns)}); "
                 "name the actions of its columns by `actions`, those that were never logged too"
             )
             raise UsageError(msg)
-
-        def given_as(part: Mapping[str, np.ndarray[Any, Any]]) -> Any:
-            return array[part["row"]]
-
-    else:
-        rows = context() or rows
-
-    if isinstance(given_as, DiscretePolicy):
+        matrix = sparse.csr_array(array)
+    elif isinstance(value, DiscretePolicy):
         # It takes contexts as one array, and actions as codes.
         matrix = policy_of_function(
-            lambda part: policy.value.table(np.column_stack(list(part.values())).astype(float)),
-            rows,
+            lambda part: value.table(np.column_stack(list(part.values())).astype(float)),
+            context(),
             len(columns),
             name,
         )
-    elif isinstance(given_as, str | Path):
-        reference = str(policy.value)
+    elif isinstance(value, str | Path):
+        reference = str(value)
         if not Path(reference.rpartition(":")[0]).is_file():
             msg = f"{name}: {reference}: no such file; expected FILE.py:NAME"
             raise UsageError(msg)
         if not registry().files_allowed:
             msg = f"{name}: {reference} is a file whose code would run; --no-code refuses that"
             raise UsageError(msg)
-        matrix = policy_of_file(reference, rows, columns, timeout=timeout, name=name)
+        matrix = policy_of_file(reference, context(), columns, timeout=timeout, name=name)
     else:
-        matrix = policy_of_object(given_as, rows, columns, name)
+        matrix = policy_of_object(value, context(), columns, name)
+    if form == "policy":
+        shown = ", ".join(map(repr, values_of(columns)[:3].tolist()))
+        hint = f"; its actions are given as {shown}"
+
+    def error(_: int, what: str) -> NoReturn:
+        msg = f"{name}: {what}{hint}"
+        raise UsageError(msg)
+
+    matrix = distribution(matrix, rows, error)
     if columns != codes.names:
         matrix = sparse.csr_array(matrix[:, codes.place(columns, name)])
         # Look-ups search in sorted columns.

@@ -253,11 +253,11 @@ class Column:
         self.require_values()
         series = self.series
         if series.dtype == pl.String:
-            inner = series.str.strip_chars().str.extract(r"^[\[\(\{](.*)[\]\)\}]$")
+            inner = _inside(series)
             self.refuse_first(
-                _flags(inner.is_null()), lambda one: f"{one!r} is no list of numbers"
+                _flags(inner.is_null()), lambda one: f"{one!r} is no list of numbers{_cure(one)}"
             )
-            inner = inner.set(inner.str.strip_chars() == "", None)
+            inner = inner.set(inner == "", None)
             mark = ","
             if self.form.decimal == ",":
                 mark = ";"
@@ -265,9 +265,12 @@ class Column:
                 several = inner.str.contains(",") & ~inner.str.contains(";")
                 self.refuse_first(_flags(several.fill_null(False)), lambda one: f"{one!r}: {how}")
                 inner = inner.str.replace_all(",", ".", literal=True)
+            # NumPy writes blanks between numbers.
+            apart = ~inner.str.contains(mark).fill_null(True)
+            inner = inner.zip_with(~apart, inner.str.replace_all(r"\s+", mark))
             series = inner.str.split(mark).list.eval(pl.element().str.strip_chars())
         if not isinstance(series.dtype, pl.List | pl.Array):
-            self.error(0, f"{self.shown(0)!r} is no list of numbers")
+            self.error(0, f"{self.shown(0)!r} is no list of numbers{_cure(self.shown(0))}")
         if isinstance(series.dtype, pl.Array):
             series = series.arr.to_list()
         if isinstance(series.dtype.inner, pl.List | pl.Array):
@@ -293,9 +296,42 @@ class Column:
             )
         self.refuse_first(
             np.asarray(~np.isfinite(values).all(axis=1)),
-            lambda _: "the list holds a value that is no number",
+            lambda one: f"the list holds a value that is no number{_cure(one)}",
         )
         return values
+
+    @property
+    def holds_vectors(self) -> bool:
+        """Whether the values are lists, or most of the texts are, written as `vectors` reads."""
+        if self.kind != "text":
+            return self.kind == "list"
+        inner = _inside(self.series.drop_nulls().unique())
+        return inner.null_count() < len(inner) / 2
+
+
+_LIST = r"(?s)^(?:(?:np\.)?array\()?(?:\[(.*)\]|\((.*)\)|\{(.*)\})(?:, dtype=\w+)?\)?$"
+_NUMBERS = r"^[-+0-9.,;\seE]*$"
+
+
+def _inside(texts: Any) -> Any:
+    """Return what stands in the brackets of lists of numbers, null where a text is none.
+
+    Python and NumPy write them as [1, 2], (1, 2), [1. 2.], [np.float64(1.0)] or array([1., 2.]).
+    """
+    pl = library()
+    plain = texts.str.strip_chars().str.replace_all(r"np\.\w+\(([^()]*)\)", "$1")
+    parts = plain.str.extract_groups(_LIST).struct.unnest()
+    inner = parts.select(pl.coalesce(pl.all())).to_series().str.strip_chars()
+    return inner.set(~inner.str.contains(_NUMBERS).fill_null(True), None)
+
+
+def _cure(shown: str) -> str:
+    """Return what to do about a text that may be meant as a list."""
+    if ":" in shown:
+        return "; write a column for each key, or the list of its values"
+    if "..." in shown:
+        return "; NumPy has left numbers out, write the list of all (`.tolist()`)"
+    return "; write [1, 2] in every row, or list the column in `categorical`"
 
 
 def _ranked(series: Any) -> tuple[Any, Any]:

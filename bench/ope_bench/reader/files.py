@@ -74,8 +74,12 @@ def read_table(
         start = stream.read(6)
     if start[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"%PDF"):
         raise DataFileError(path, "is a file of Excel, Word or PDF, or zipped; save it as CSV")
+    if start.startswith(b"FEA1"):
+        raise DataFileError(path, "is Feather of version 1; write version 2, or Parquet")
     if start.startswith(b"PAR1") or path.suffix == ".parquet":
         frame = _binary(path, "Parquet", library().scan_parquet, columns)
+    elif start.startswith(b"\xff\xff\xff\xff"):
+        frame = _binary(path, "Arrow", lambda at: library().read_ipc_stream(at).lazy(), columns)
     elif start == b"ARROW1":
         frame = _binary(path, "Arrow", library().scan_ipc, columns)
     else:

@@ -83,7 +83,7 @@ def test_files_and_frames_are_the_same_log(form, tmp_path):
         ({"propensity": "q"}, "has no column 'q'"),
         ({"target": TargetPolicy(sampled=np.array([1, 2]))}, "has 2 rows; the log has 4"),
         ({"target": TargetPolicy(table=np.ones((4, 2)))}, r"shape \(4, 2\); expected \(4, 3\)"),
-        ({"target": TargetPolicy(table=np.ones((4, 3)))}, "row 0: the probabilities of all .* 3"),
+        ({"target": TargetPolicy(table=np.ones((4, 3)))}, "probabilities of row 0 sum to 3"),
         ({"target": TargetPolicy(predict=lambda x: 1 / 0)}, "raised ZeroDivisionError"),
         ({"target": TargetPolicy(predict=lambda x: [[0.1]])}, r"shape \(1, 1\)"),
         ({"logging": TargetPolicy(sampled="b")}, "`action` is not the whole distribution"),

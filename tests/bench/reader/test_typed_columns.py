@@ -361,3 +361,14 @@ def test_a_masked_reward_is_refused_or_left_out_and_a_masked_vector_refused():
     columns |= {"r": rng.random(40), "x": vectors}
     with pytest.raises(UsageError, match="row 2, column 'x'"):
         Log.from_frame(columns, **given, target=TargetPolicy(action="a"))
+
+
+def test_streams_of_arrow_are_read_and_feather_of_version_1_is_refused(tmp_path):
+    frame = pl.DataFrame({"x": [1, 2], "w": ["a", "b"]})
+    for name in ("stream.arrows", "stream", "stream.arrow"):
+        frame.write_ipc_stream(tmp_path / name)
+        found = read_table(tmp_path / name, ["w"])
+        assert (found.names, found.codes("w")[1]) == (["w"], ["a", "b"])
+    (tmp_path / "old.feather").write_bytes(b"FEA1" + bytes(40))
+    with pytest.raises(DataFileError, match=r"old\.feather.*version 1.*write version 2"):
+        read_table(tmp_path / "old.feather")
