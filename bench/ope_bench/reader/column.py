@@ -306,7 +306,7 @@ class Column:
         if self.kind != "text":
             return self.kind == "list"
         inner = _inside(self.series.drop_nulls().unique())
-        return inner.null_count() < len(inner) / 2
+        return bool(inner.null_count() < len(inner) / 2)
 
 
 _LIST = r"(?s)^(?:(?:np\.)?array\()?(?:\[(.*)\]|\((.*)\)|\{(.*)\})(?:, dtype=\w+)?\)?$"
