@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Self
@@ -57,11 +57,6 @@ class DiagnosticColumn:
         return cls(tuple(tables), table, place)
 
     @classmethod
-    def empty(cls, n: int) -> Self:
-        """Return the column of n trials without diagnostics."""
-        return cls.of([{}] * n)
-
-    @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Return the trials of at least one part, one part behind another."""
         starts = itertools.accumulate((len(one.tables) for one in parts[:-1]), initial=0)
@@ -69,6 +64,11 @@ class DiagnosticColumn:
         tables = itertools.chain.from_iterable(one.tables for one in parts)
         places = np.concatenate([one.place for one in parts])
         return cls(tuple(tables), np.concatenate(shifted), places)
+
+    def only(self, names: Collection[str]) -> Self:
+        """Return the same trials with the values of these names alone."""
+        tables = tuple({name: one[name] for name in one if name in names} for one in self.tables)
+        return type(self)(tables, self.table, self.place)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -383,9 +383,9 @@ class Outcomes:
         """Order the trials by salt, seed and replicate."""
         return self.take(np.lexsort((self.replicate, self.seed, self.salt.astype(np.str_))))
 
-    def without_diagnostics(self) -> Self:
-        """Return the same trials with empty mappings in place of what takes most of the memory."""
-        return replace(self, diagnostics=DiagnosticColumn.empty(len(self)))
+    def with_diagnostics(self, names: Collection[str]) -> Self:
+        """Return the same trials with these diagnostics alone: all take most of the memory."""
+        return replace(self, diagnostics=self.diagnostics.only(names))
 
     @property
     def codes(self) -> int:

@@ -69,6 +69,12 @@ def test_numbers_are_no_objects_and_words_are_one() -> None:
 
 
 def test_trials_without_diagnostics_have_empty_mappings() -> None:
-    assert DiagnosticColumn.empty(2).tolist() == [{}, {}]
+    assert DiagnosticColumn.of([{}, {}]).tolist() == [{}, {}]
     assert DiagnosticColumn.of([]).tolist() == []
-    assert DiagnosticColumn.empty(2).finite_numbers() == {}
+    assert DiagnosticColumn.of([{}, {}]).finite_numbers() == {}
+
+
+def test_only_some_diagnostics_are_kept() -> None:
+    column = DiagnosticColumn.of([{"a": 1.0, "b": 2.0}, {"b": 3.0}, {"a": 4.0}, {}])
+    assert column.only({"a", "c"}).tolist() == [{"a": 1.0}, {}, {"a": 4.0}, {}]
+    assert column.only(()).names == []

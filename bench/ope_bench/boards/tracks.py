@@ -7,6 +7,7 @@ alone, never on who else enters; only ranges of ranks do.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -182,7 +183,7 @@ def log_rmse(errors: FloatArray) -> float:
 # Settings from the outcomes of stores and exports.
 
 
-def settings_of(parts: Sequence[Iterable[Outcomes]]) -> list[SettingAnswers]:
+def settings_of(parts: Iterable[Iterable[Outcomes]]) -> list[SettingAnswers]:
     """Return the settings of which the fallback has all answers, by source.
 
     Parameters
@@ -191,21 +192,35 @@ def settings_of(parts: Sequence[Iterable[Outcomes]]) -> list[SettingAnswers]:
         counts in all settings whose data sets it covers; of two parts with the same trial the
         first counts.
     """
+    settings = itertools.chain.from_iterable(parts)
+    return settings_of_rows([*one.newest().by_row(threads=False)] for one in settings)
+
+
+def settings_of_rows(parts: Iterable[Sequence[Outcomes]]) -> list[SettingAnswers]:
+    """Return what `settings_of` does, of trials that are split by row.
+
+    Parameters
+    ----------
+    parts : the rows of each setting of each store; those of an estimator and device are joined.
+    """
     found: dict[str, list[dict[str, Outcomes]]] = {}
     specs: dict[str, tuple[PluginSpec, str]] = {}
-    cells_of: Counter[str] = Counter()
-    for part in parts:
-        for outcomes in part:
-            cells: dict[str, Outcomes] = {}
-            for row in outcomes.newest().by_row(threads=False):
-                spec, device = row.estimator[0], row.device[0]
-                name = f"{spec.identity_json} {device}"
-                specs.setdefault(name, (spec, device))
-                cells_of[name] += 1
-                cells[name] = row.by_data()
-            found.setdefault(outcomes.environment[0].identity_json, []).append(cells)
+    frequency: Counter[str] = Counter()
+    for rows in parts:
+        cells: dict[str, Outcomes] = {}
+        for row in rows:
+            spec, device = row.estimator[0], row.device[0]
+            name = f"{spec.identity_json} {device}"
+            specs.setdefault(name, (spec, device))
+            frequency[name] += 1
+            if name in cells:
+                both = (cells[name], row)
+                row = Outcomes.joined(both, sum(map(len, both))).newest()
+            cells[name] = row.by_data()
+        if rows:
+            found.setdefault(rows[0].environment[0].identity_json, []).append(cells)
     # The most frequent first.
-    names = _names({name: specs[name] for name, _ in cells_of.most_common()})
+    names = _names({name: specs[name] for name, _ in frequency.most_common()})
     fallback = next((one for one, name in names.items() if name == rule().fallback), "")
     settings = []
     for pools in found.values():

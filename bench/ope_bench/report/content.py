@@ -20,7 +20,9 @@ from ope_bench.boards.built_in_columns import column_registry
 from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import stream_boards
 from ope_bench.boards.over_settings import Summary, across
+from ope_bench.boards.tracks import SettingAnswers, settings_of_rows
 from ope_bench.contracts.data import TruthKind
+from ope_bench.contracts.plugins import SIGNAL
 from ope_bench.outcomes import STATUSES, Outcomes
 from ope_bench.plugins.registry import Kind
 from ope_bench.plugins.spec import PluginSpec, complete_params, distinct_labels
@@ -66,7 +68,7 @@ class SettingTrials:
     ----------
     label : unique in the report.
     estimators : of each row, its index in ``estimators`` of the report.
-    trials : of each row, its trials by seed and replicate, without their diagnostics.
+    trials : of each row, its trials by seed and replicate; of their diagnostics the signal.
     dirty : of each row, whether a run with uncommitted changes made any of them.
     """
 
@@ -224,6 +226,14 @@ class ReportData:
         return summaries_of(self.settings)
 
     @cached_property
+    def tracks(self) -> list[SettingAnswers]:
+        """Return the settings on which tracks are judged, whatever the truth of their boards."""
+        rows: dict[str, list[Outcomes]] = {}
+        for setting in self.settings:
+            rows.setdefault(setting.board.spec.identity_json, []).extend(setting.trials)
+        return settings_of_rows(rows.values())
+
+    @cached_property
     def looks(self) -> tuple[dict[str, str], dict[str, Any]]:
         """Return short labels by label, and the styles of all estimators by short label."""
         from ope_bench.report.styles import short_labels, styles_of
@@ -251,7 +261,7 @@ def _with_trials(
     def remember_rows() -> Iterator[Outcomes]:
         for outcomes in settings:
             yield outcomes
-            for row in outcomes.newest().without_diagnostics().by_row():
+            for row in outcomes.newest().with_diagnostics({SIGNAL}).by_row():
                 specs = row.environment[0].identity_json, row.estimator[0].identity_json
                 trials[*specs, row.device[0], int(row.threads[0])] = row.by_data()
 

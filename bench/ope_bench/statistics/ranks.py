@@ -245,12 +245,12 @@ def mean_interval(figures: FloatArray) -> tuple[float, float, float]:
     >>> mean_interval(np.array([1.0]))
     (1.0, -inf, inf)
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     mean = float(figures.mean())
     if len(figures) < 2:
         return mean, -np.inf, np.inf
-    half = float(t.ppf(0.975, len(figures) - 1) * figures.std(ddof=1) / np.sqrt(len(figures)))
+    half = float(stdtrit(len(figures) - 1, 0.975) * figures.std(ddof=1) / np.sqrt(len(figures)))
     return mean, mean - half, mean + half
 
 

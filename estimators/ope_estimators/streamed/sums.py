@@ -18,6 +18,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ope_bench import (
+    ESTIMATE_WARNING,
     STANDARD_ERROR_WITHHELD,
     Diagnostic,
     Estimator,
@@ -29,6 +30,7 @@ from ope_bench import (
     ParameterError,
     UnavailableError,
 )
+from ope_estimators.actions.doubly_robust.dr_eb import ONE_UNIT, ShrunkScore, share_of
 from ope_estimators.learning.folds import MOST_REPEATS
 from ope_estimators.streamed.batches import Batch, BatchView
 from ope_estimators.streamed.bets import end_of, first_distance, log_wealth, nodes, shares
@@ -90,6 +92,18 @@ class SummedAnswer:
 
 
 @dataclass(frozen=True)
+class ShrinkageNumbers:
+    """The numbers of columns that tell the share of `ShrunkScore`: y, y², u², u² y, (u y)², t²."""
+
+    outcome: int | None
+    square: int | None
+    weight_square: int | None
+    mixed: int | None
+    gain_square: int | None
+    contrast: int | None
+
+
+@dataclass(frozen=True)
 class ColumnNumbers:
     """The numbers of a score's columns: b, u, u y, c and c y; None for those that it lacks."""
 
@@ -98,6 +112,7 @@ class ColumnNumbers:
     gain: int | None = None
     control: int | None = None
     controlled: int | None = None
+    shrinkage: ShrinkageNumbers | None = None
 
 
 class _Table:
@@ -131,6 +146,11 @@ class _Table:
         if control is not None:
             around = self.put(control), self.put(control * outcome)
             return ColumnNumbers(baseline, self.put(weight), gain, *around)
+        if isinstance(score, ShrunkScore):
+            squares = np.square(weight)
+            further = (squares, squares * outcome, squares * outcome**2, score.contrast**2)
+            numbers = ShrinkageNumbers(*map(self.put, (outcome, outcome**2, *further)))
+            return ColumnNumbers(baseline, self.put(weight), gain, shrinkage=numbers)
         return ColumnNumbers(baseline, self.put(weight) if score.normalized else None, gain)
 
 
@@ -337,12 +357,20 @@ class StreamedSums:
                 scores = self._scores(self._estimator(k), batch, p, parameters)
                 of_policy.append([table.put_score(one) for one in scores])
                 weights = [one.weight for one in scores if one.weight is not None]
+                if any(isinstance(one, ShrunkScore) for one in scores):
+                    used[f"units{p}"] = self._units_with_weight(batch, p)
                 if weights:
                     used[f"max{p}-{k}"] = np.array([one.max() for one in weights])
                     sums = [(one.sum(), one @ one) for one in weights]
                     used[f"used{p}-{k}"] = np.array(sums)
             columns.append(of_policy)
         return table, weighed, columns, used
+
+    def _units_with_weight(self, batch: Batch, p: int) -> FloatArray:
+        """Return how many units have weight, and for how many rows their rows stand."""
+        weight, rows = batch.weights[p], batch.log.weight
+        told = weight > 0 if rows is None else np.where(weight > 0, rows, 0.0)
+        return np.array([np.count_nonzero(batch.by_unit(weight)), told.sum()])
 
     def _second_sums(self, batch: Batch) -> Sums:
         table, _, _, used = self._table(batch)
@@ -538,16 +566,59 @@ class StreamedSums:
         combination |= {of.gain: 1.0 / center, of.weight: -ratio / center}
         return value + ratio, combination, facts
 
+    def _shrunk(
+        self, of: ColumnNumbers, p: int
+    ) -> tuple[tuple[float, Combination, dict[str, Diagnostic]], float]:
+        """Return what `_solve` does for a share of the correction, and the correction's error.
+
+        As `correction` of `dr_eb`; the error is infinite where nothing tells the share.
+        """
+        numbers: Any = of.shrinkage
+        baseline, weight, gain = cast("tuple[int, int, int]", (of.baseline, of.weight, of.gain))
+        k, rows, expected = self.facts.n_units, float(self._total["columns"][0]), {baseline: 1.0}
+        units, told = self._total[f"units{p}"].tolist()
+        alone = k == self.facts.n
+        center, value = self._mean(weight), self._mean(baseline)
+        if (max(units, int(told)) if alone else units) < 2:
+            why: dict[str, Diagnostic] = dict.fromkeys(
+                (ESTIMATE_WARNING, STANDARD_ERROR_WITHHELD), ONE_UNIT
+            )
+            return (value, expected, {"share": 0.0, **why}), math.inf
+        found = self._mean(gain) / center
+        spread = self._mean(numbers.square) - self._mean(numbers.outcome) ** 2
+        if alone:
+            variance, design = self._mean(numbers.gain_square) / rows, 1.0
+            variance += found * (found * self._mean(numbers.weight_square)) / rows
+            variance -= 2 * found * self._mean(numbers.mixed) / rows
+        else:
+            # Without the factor for few units.
+            scale = (k - 1) / k
+            variance = scale * (self.error({gain: 1.0, weight: -found}) or 0.0) ** 2
+            together = scale * (self.error({numbers.outcome: 1.0}) or 0.0) ** 2 * rows
+            design = max(1.0, together / spread) if spread > 0 else 1.0
+        least = design * self._mean(numbers.weight_square) * spread / rows
+        variance = max(variance, least) / center**2
+        share = share_of(found, variance, self._mean(numbers.contrast))
+        combination = {**expected, gain: share / center, weight: -share * found / center}
+        error = math.sqrt(variance)
+        facts: dict[str, Diagnostic] = {"share": share, "correction": found}
+        facts["residual_error"] = error
+        return (value + share * found, combination, facts), error
+
     def _answer(self, k: int, p: int) -> SummedAnswer | None:
         estimator: Any = self.estimators[k]
         at = self._able.index(k)
         columns, parameters = self._columns[p][at], self._parameters[p][at]
         zero = self._sums_of_gain[p][0] == 0
         solved = [self._solve(one, one.weight is not None) for one in columns]
-        if zero and any(one.weight is not None for one in columns):
-            return None
         number = self._choice(estimator, p, parameters, solved)
-        found = solved[number]
+        found, least = solved[number], 0.0
+        # Of a share, the error is that of the whole.
+        whole = None if found is None else found[1]
+        if columns[number].shrinkage is not None:
+            found, least = self._shrunk(columns[number], p)
+        elif zero and any(one.weight is not None for one in columns):
+            return None
         if found is None:
             return None
         value, combination, diagnostics = found
@@ -561,7 +632,9 @@ class StreamedSums:
         if len(parameters) and math.isfinite(parameters[number]):
             name = getattr(estimator, "tuned", "parameter").rstrip("_")
             diagnostics[name] = float(parameters[number])
-        error = None if used is None else self.error(combination)
+        error = None if used is None or whole is None else self.error(whole)
+        if error is not None:
+            error = max(error, least) if math.isfinite(least) else None
         lift, lift_error = value - self._mean(0), None
         if error is not None:
             lift_error = self.error({**combination, 0: combination.get(0, 0.0) - 1.0})

@@ -14,11 +14,22 @@ import pytest
 from ope_bench.api import Results
 from ope_bench.base.errors import UsageError
 from ope_bench.boards import tracks
-from ope_bench.boards.tracks import STRATA, SettingAnswers, settings_of, track_boards
+from ope_bench.boards.tracks import (
+    STRATA,
+    SettingAnswers,
+    TrackBoard,
+    settings_of,
+    settings_of_rows,
+    track_boards,
+    tracks_document,
+)
 from ope_bench.cli.app import invoke
+from ope_bench.cli.stored_boards import StorePart
 from ope_bench.contracts.view import Access
 from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.spec import PluginSpec, resolve
+from ope_bench.report.content import ReportData
+from ope_bench.report.page.html import payload
 from ope_bench.statistics.ranks import mean_interval, rank_ranges
 from ope_bench.store import Store
 from ope_bench.trials.record import Trial, TrialRecord
@@ -139,6 +150,49 @@ def test_an_estimator_of_another_part_stands_beside_the_trials_of_the_first() ->
     again = [one for k in (1, 2, 3) for one in _trials({"ipws": 9.0}, k)]
     assert _settings(again, records)[0].log_rmse("ipws") == pytest.approx(math.log(9.0))
     assert "dm" not in _rows(_settings(mine[::2], records))
+
+
+def test_rows_in_pieces_give_the_same_boards() -> None:
+    """As those of several numbers of threads, or of several truths, which a report has apart."""
+    records = [one for k in (1, 2) for one in _trials(SCALES, k, signal=0.1)]
+    rows = [[*one.newest().by_row()] for one in Outcomes.by_setting(records)]
+    pieces = [[row.take(slice(k, k + 1)) for row in its for k in (1, 0)] for its in rows]
+    made, expected = (track_boards(one) for one in (settings_of_rows(pieces), _settings(records)))
+    assert tracks_document(made) == tracks_document(expected)
+    assert expected[0].rows
+
+
+def test_a_report_has_the_boards_of_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "trials.sqlite"
+    signals = {1: 0.01, 2: 0.1, 3: 0.5}
+    with Store.open(path, write=True) as store:
+        for suite, truth, numbers in (("one", "expected", (1, 2)), ("two", "empirical", (2, 3))):
+            run = begin(store, suite=suite, truth=truth)
+            for number in numbers:
+                for one in _trials(SCALES, number, signal=signals[number]):
+                    store.add(replace(one, truth_empirical=1.0, logging_average=0.5), run)
+    groups = {one["suite"]: one for one in payload(ReportData.read(path))["groups"]}
+    boards = StorePart(path).boards("track")
+    told = groups[""]["tracks"]
+    assert [one["title"] for one in told] == [board.title for board in boards]
+    assert {board.stratum for board in boards} == {"all", *STRATA}
+    for table, board in zip(told, boards, strict=True):
+        keys = [column["key"] for column in table["columns"]]
+        assert keys == list(TrackBoard.layout)
+        for line, row in zip(table["rows"], board.rows, strict=True):
+            shown = dict(zip(keys, line, strict=True))
+            assert (shown["estimator"], shown["rank_high"]) == (row.estimator, row.rank_high)
+            assert shown["ratio"] == pytest.approx(row.ratio, rel=1e-5)
+            # An end that is infinite is unknown to JSON.
+            ends = [math.inf if end is None else end for end in shown["interval"]]
+            assert ends == pytest.approx([row.low, row.high], rel=1e-5)
+    # Of a suite, its settings.
+    counts = {suite: one["tracks"][0]["title"].split(" | ")[1] for suite, one in groups.items()}
+    assert counts == {
+        "": "3 settings of 3 sources",
+        "one": "2 settings of 2 sources",
+        "two": "2 settings of 2 sources",
+    }
 
 
 def test_strata_go_by_the_median_signal_of_the_data_sets() -> None:

@@ -18,6 +18,7 @@ from ope_bench.logs import streamed
 from ope_bench.logs.log_data import LogSpec
 from ope_bench.logs.targets import TargetPolicy
 from ope_bench.plugins.registry import registry
+from ope_estimators.actions.doubly_robust.dr_eb import ONE_UNIT
 from support.paths import ROOT
 
 pa = pytest.importorskip("pyarrow")
@@ -37,6 +38,7 @@ FORMS = [
     f"dr[{SEPARATE}]",
     f"sndr[{SEPARATE}]",
     f"dr-os[{SEPARATE}]",
+    f"dr-eb[{SEPARATE}]",
     "dm[regressor=ridge]",
     "dr[regressor=ridge,cross_fit=3,regressor_params={alpha: 10}]",
     "sndr[regressor=ridge,action_features=embedding]",
@@ -160,6 +162,48 @@ def test_passes_over_batches_give_the_numbers_of_memory(folder, changes):
     made = streamed.estimate_stream(spec, FORMS, jobs=2)
     memory = estimate(Log.of(replace(spec, table=columns())), FORMS)
     compare(made, memory, FORMS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"unit": "user"}, {"weight": "count"}, {"weight": "count", "unit": "user"}],
+    ids=["rows", "units", "weights", "both"],
+)
+@pytest.mark.parametrize("silent", [False, True], ids=["noise", "none where it matters"])
+def test_the_share_of_a_correction_is_that_of_memory(tmp_path, changes, silent):
+    rows = columns()
+    if silent:
+        rows["reward"] = np.where(rows["item"] == "i4", 5.0, rows["reward"])
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet", row_group_size=300)
+    spec = spec_of(tmp_path / "rows.parquet", **changes)
+    if silent:
+        only = np.tile([0.0, 0, 0, 0, 1], (N, 1))
+        policy = TargetPolicy(policy=lambda context: only[: len(context["age"])])
+        spec = replace(spec, targets={"i4": policy})
+    forms = [f"dr-eb[{SEPARATE}]", f"sndr[{SEPARATE}]"]
+    made = streamed.estimate_stream(spec, forms)
+    compare_rows(made, estimate(Log.of(replace(spec, table=rows)), forms), 1e-10)
+    shrunk, whole = made
+    assert shrunk.value != pytest.approx(whole.value, rel=1e-9)
+    # Where weighted residuals have no spread, all residuals say what those of others may have.
+    assert (shrunk.standard_error > whole.standard_error * (1 + 1e-6)) == silent
+
+
+@pytest.mark.parametrize("weighted", [0, 1])
+def test_without_two_units_of_weight_a_correction_has_no_share(tmp_path, weighted):
+    rows = columns()
+    rows["item"] = np.where(rows["item"] == "i4", "i3", rows["item"])
+    rows["item"][:weighted] = "i4"
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet", row_group_size=300)
+    only = np.tile([0.0, 0, 0, 0, 1], (N, 1))
+    policy = TargetPolicy(policy=lambda context: only[: len(context["age"])])
+    spec = replace(spec_of(tmp_path / "rows.parquet"), targets={"i4": policy})
+    (one,) = streamed.estimate_stream(spec, ["dr-eb[regressor=ridge]"])
+    (other,) = estimate(Log.of(replace(spec, table=rows)), ["dr-eb[regressor=ridge]"])
+    assert one.value == pytest.approx(other.value, rel=1e-10)
+    assert one.standard_error is other.standard_error is None
+    assert one.lift == pytest.approx(other.lift, rel=1e-9)
+    assert ONE_UNIT in one.message == other.message
 
 
 def test_pilot_rows_that_mislead_cost_another_pass(tmp_path, monkeypatch):
@@ -323,6 +367,7 @@ def test_mistakes_are_named(folder, tmp_path):
             streamed.estimate_stream(spec, ["ipw"])
     others = {
         "edr": "not computed from batches",
+        "dr-eb[regressor=ridge,toward=tmle]": "toward=tmle needs all rows",
         "dr": "models are regressor=ridge",
         "ix-ipw[gamma=mse]": "this rule needs all rows",
         "ipw[clip=ocv]": "clip=ocv needs all rows",

@@ -291,3 +291,34 @@ def test_numbers_are_written_as_in_the_terminal(browser):
     written = script[start : script.index("\n}\n", start) + 2]
     for value in (0.0, 0.00123, 0.1, 123.4, 999.6, 1462.4, 9999.6, 2e-9, -5e7):
         assert browser.js(f"({written})({value!r})") == figure(value)
+
+
+def test_tracks_are_shown_by_estimator_and_by_stratum(browser, stored, tmp_path):
+    records = [
+        made(name, k, error * sign, n=n, diagnostics={"reward_r2": signal})
+        for n, signal in ((10, 0.01), (50, 0.1))
+        for name, error in (("logging-average", 0.4), ("dm-star", 0.2), ("epw", 0.1))
+        for k, sign in enumerate((1, -1))
+    ]
+    path = tmp_path / "tracks.html"
+    path.write_text(render_page(ReportData.read(stored(records))), encoding="utf-8")
+    browser.open(path.as_uri())
+    names = "[...document.querySelectorAll('#tracks tbody th')].map((one) => one.textContent)"
+    assert browser.js(names) == ["epw", "dm-star", "logging-average"]
+    cells = "[...document.querySelector('#tracks tbody tr').cells].map((one) => one.textContent)"
+    assert browser.js(cells)[3:5] == ["0.500", "0 – ∞"]
+    pick = "document.querySelector('#tracks select')"
+    assert browser.js(f"[...{pick}.options].map((one) => one.textContent)") == [
+        f"samples only{part} | {counts} | over dm-star"
+        for part, counts in (
+            ("", "2 settings of 1 source"),
+            (" | weak signal", "1 setting of 1 source"),
+            (" | middle signal", "1 setting of 1 source"),
+        )
+    ]
+    browser.js(f"{pick}.value = '1'; {pick}.dispatchEvent(new Event('change'))")
+    assert browser.js("location.hash") == "#tracks=1"
+    browser.js("document.querySelector('#find').value = 'dm'")
+    browser.js("document.querySelector('#find').dispatchEvent(new Event('input'))")
+    browser.until(f"{names}.length === 1")
+    assert browser.complaints == []

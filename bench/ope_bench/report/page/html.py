@@ -27,10 +27,17 @@ from ope_bench.base.canonical import plain
 from ope_bench.base.errors import OpeBenchError
 from ope_bench.base.files import gc_disabled
 from ope_bench.boards.board import Board, ReplicateFacts
-from ope_bench.boards.built_in_columns import COLUMNS, LAYOUTS, OPEN, column_registry
+from ope_bench.boards.built_in_columns import (
+    COLUMNS,
+    LAYOUTS,
+    OPEN,
+    column_registry,
+    select_columns,
+)
 from ope_bench.boards.columns import BoardColumn
 from ope_bench.boards.leaderboard import reordered
 from ope_bench.boards.over_settings import Summary
+from ope_bench.boards.tracks import track_boards
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.registry import registry
@@ -169,7 +176,7 @@ def groups_of(content: ReportData) -> list[dict[str, Any]]:
 
     A setting belongs to every suite of which it has a trial. A group has the name of its suite
     (empty for everything) and the suite's title if a distribution ships it, the places of its
-    settings in the report, sentences on its boards, and ranks over its settings.
+    settings in the report, sentences on its boards, and ranks and tracks over its settings.
 
     Parameters
     ----------
@@ -198,9 +205,27 @@ def groups_of(content: ReportData) -> list[dict[str, Any]]:
                     _ranks(name, summary, content.labels_of(summary))
                     for name, summary in summaries_of(settings)
                 ],
+                "tracks": _tracks(content, settings),
             }
         )
     return groups
+
+
+def _tracks(content: ReportData, settings: Sequence[SettingTrials]) -> list[dict[str, Any]]:
+    """Return the boards of the tracks on some settings of the report."""
+    names = {setting.board.spec.identity_json for setting in settings}
+    boards = track_boards([one for one in content.tracks if one.key[0] in names])
+    return [
+        {
+            "title": board.title,
+            **_table(
+                select_columns(board.layout, board.columns),
+                board.rows,
+                [row.label for row in board.rows],
+            ),
+        }
+        for board in boards
+    ]
 
 
 def _sentences(content: ReportData, settings: Sequence[SettingTrials]) -> list[str]:
@@ -255,18 +280,29 @@ def _describe_columns(columns: Iterable[BoardColumn]) -> list[dict[str, Any]]:
 
 
 def _ranks(name: str, summary: Summary, labels: Sequence[str]) -> dict[str, Any]:
-    estimator, *figures = summary.columns
     return {
         "title": name,
         "settings": summary.settings,
         "complete": summary.complete,
         "critical_difference": _rounded(summary.critical_difference, 6),
-        "columns": _describe_columns([estimator, *figures]),
-        "rows": [
-            [label, *(_rounded(column.value(row), 6) for column in figures)]
-            for label, row in zip(labels, summary.rows, strict=True)
-        ],
+        **_table(summary.columns, summary.rows, labels),
         **_rounded(rank_lines(labels, summary), 6),
+    }
+
+
+def _table(
+    columns: Sequence[BoardColumn], rows: Iterable[Any], labels: Iterable[str]
+) -> dict[str, Any]:
+    """Return a table for the page, whose names of estimators are these labels."""
+    return {
+        "columns": _describe_columns(columns),
+        "rows": [
+            [
+                label if column.format == "estimator" else _rounded(column.value(row), 6)
+                for column in columns
+            ]
+            for row, label in zip(rows, labels, strict=True)
+        ],
     }
 
 

@@ -17,6 +17,9 @@ from ope_bench import (
     Estimate,
     FloatArray,
     IntArray,
+    LinearEstimator,
+    LinearScore,
+    UnavailableError,
     View,
     standard_error,
     weighted_terms,
@@ -25,12 +28,24 @@ from ope_estimators.actions.doubly_robust.tmle import TMLE
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.nuisance.reward_based import ActionRewardBased
 
-__all__ = ["DREB", "Correction", "correction"]
+__all__ = ["DREB", "ONE_UNIT", "Correction", "ShrunkScore", "correction", "share_of"]
 
 ONE_UNIT = "fewer than two units have a weight: nothing checks the reward model"
 
 
-class DREB(EstimatedPropensity, ActionRewardBased):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShrunkScore(LinearScore):
+    """Parts of a value of which a share of the weighted mean counts, as `DREB` chooses it.
+
+    Parameters
+    ----------
+    contrast : (n,), what the model expects of the policy less q̂ at the logged action.
+    """
+
+    contrast: FloatArray
+
+
+class DREB(EstimatedPropensity, ActionRewardBased, LinearEstimator):
     """The direct method plus a share of its correction: empirical Bayes.
 
         V̂ = dm + a b,   dm = (1/n) sum_i sum_a π1(a|x_i) q̂(x_i, a),
@@ -98,25 +113,42 @@ class DREB(EstimatedPropensity, ActionRewardBased):
             self.end_ = TMLE(**params).fit(view, rng=rng, device=device)
         return self
 
+    def _parts(self, view: View) -> ShrunkScore:
+        weight = view.target_policy.probability(view.context, view.action) / self._propensity(view)
+        expected = self._expected_reward(view)
+        logged = self.reward_.logged(view.context, view.action)
+        return ShrunkScore(
+            weight=weight,
+            outcome=view.reward - logged,
+            baseline=expected,
+            normalized=True,
+            contrast=expected - logged,
+        )
+
+    def score(self, view: View) -> ShrunkScore:
+        """Return the model's averages, and the residuals of which a share counts."""
+        if self.end_ is not None:
+            msg = "toward=tmle needs all rows at once; take toward=sndr, or sample rows"
+            raise UnavailableError(msg)
+        return self._parts(view)
+
     def estimate(self, view: View) -> Estimate:
         """Return the shrunk estimate, and the standard error of the one that is not shrunk."""
-        weight = view.target_policy.probability(view.context, view.action) / self._propensity(view)
         count = np.ones(view.n) if view.row_weight is None else view.row_weight
-        expected, logged = (
-            self._expected_reward(view),
-            self.reward_.logged(view.context, view.action),
-        )
-        found = correction(weight, view.reward - logged, expected - logged, count, view.unit)
+        parts = self._parts(view)
+        weight, residual, expected = parts.weight, parts.outcome, parts.baseline
+        assert weight is not None and residual is not None and expected is not None  # noqa: S101, PT018
+        found = correction(weight, residual, parts.contrast, count, view.unit)
         facts: dict[str, Diagnostic] = {"share": found.share, "mean_weight": found.mean_weight}
         facts |= {"correction": found.value, "residual_error": math.sqrt(found.variance)}
         if not math.isfinite(found.variance):
             del facts["residual_error"]
             facts |= {ESTIMATE_WARNING: ONE_UNIT, STANDARD_ERROR_WITHHELD: ONE_UNIT}
-        facts |= self._signal(view, view.reward - logged)
+        facts |= self._signal(view, residual)
         full = expected
         if found.mean_weight > 0:
             full = expected + found.value
-            full = full + weight / found.mean_weight * (view.reward - logged - found.value)
+            full = full + weight / found.mean_weight * (residual - found.value)
         if self.end_ is not None and found.share > 0:
             end = self.end_.estimate(view)
             assert end.terms is not None  # noqa: S101  `TMLE` has them
@@ -200,6 +232,11 @@ def correction(
         design = max(1.0, together / squares) if squares > 0 else 1.0
     least = design * float(count @ np.square(weight)) * squares / rows
     variance = max(variance, least) / total**2
-    found = max(float(count @ np.square(contrast)) / rows, value**2 - variance)
-    share = found / (found + variance) if found + variance > 0 else 1.0
+    share = share_of(value, variance, float(count @ np.square(contrast)) / rows)
     return Correction(value, variance, share, total / rows)
+
+
+def share_of(value: float, variance: float, contrast: float) -> float:
+    """Return the share a of a correction b with variance s², where t² is ``contrast``."""
+    found = max(contrast, value**2 - variance)
+    return found / (found + variance) if found + variance > 0 else 1.0

@@ -1,4 +1,4 @@
-// Charts over several settings: sweeps, positivity, ranks.
+// Over several settings: tracks, sweeps, positivity, ranks.
 
 function sweepSection(update) {
   const shown = new Set(shownSettings().map(({ place }) => place));
@@ -33,20 +33,35 @@ function positivitySection() {
       make: () => ({ tables: { table: shown.map(({ how, status, diagnostics, ...row }) => ({ ...row, setting: shortSetting(row.setting, row.environment, shown) })) } }) }));
 }
 
+/* A table over several settings, one of which a reader picks: the picker, and the table of what is picked. */
+function pickedTable(tables, { name, title, sort, caption, update }) {
+  const place = tables[Number(state[name])] ? Number(state[name]) : 0;
+  const picked = tables[place];
+  const pick = el("select", { "aria-label": title, onchange: (event) => { choose({ [name]: event.target.value }); update(); } },
+    ...tables.map((one, i) => el("option", { value: String(i), selected: i === place }, one.title)));
+  const columns = picked.columns.map((column, i) => ({ key: column.key, title: column.title, why: column.explanation, number: column.number, value: (line) => line[i], show: (line) => inWords(column.format, line[i]) }));
+  const at = columns.findIndex((column) => column.key === "estimator");
+  const lines = picked.rows.filter((line) => line[at].toLowerCase().includes(state.find.toLowerCase()));
+  const table = sortableTable({ columns, lines, name, sort, head: "estimator", caption: caption(picked) });
+  return { picked, bar: el("div", { class: "bar" }, pick, el("span", { class: "push" }), table.save), box: table.box };
+}
+
+function tracksSection(update) {
+  const { tracks } = shownGroup();
+  if (!tracks.length) return null;
+  const { bar, box } = pickedTable(tracks, { name: "tracks", title: "Track", sort: "ratio:asc", update,
+    caption: () => "Estimators that may know the same, by error over the reference's; ranks are those that the data leave open" });
+  return el("section", { id: "tracks", "aria-labelledby": "tracks-title" }, el("h2", { id: "tracks-title" }, "Leaderboard by track"), bar, box);
+}
+
 function ranksSection(update) {
   const { ranks } = shownGroup();
   if (!ranks.length) return null;
-  const place = ranks[Number(state.ranks)] ? Number(state.ranks) : 0;
-  const summary = ranks[place];
-  const pick = el("select", { "aria-label": "Settings", onchange: (event) => { choose({ ranks: event.target.value }); update(); } },
-    ...ranks.map((one, i) => el("option", { value: String(i), selected: i === place }, one.title)));
-  const columns = summary.columns.map((column, i) => ({ key: column.key, title: column.title, why: column.explanation, number: column.number, value: (line) => line[i], show: (line) => inWords(column.format, line[i]) }));
-  const found = (label) => state.find === "" || label.toLowerCase().includes(state.find.toLowerCase());
-  const table = sortableTable({ columns, lines: summary.rows.filter((line) => found(line[0])), name: "ranks", sort: "mean_rank:asc", head: "estimator", caption: `Over ${summary.settings} settings, mean ranks over the ${summary.complete} in which every estimator has a score` });
-  return el("section", { id: "ranks", "aria-labelledby": "ranks-title" }, el("h2", { id: "ranks-title" }, "Ranks over settings"),
-    el("div", { class: "bar" }, pick, el("span", { class: "push" }), table.save),
+  const { picked: summary, bar, box } = pickedTable(ranks, { name: "ranks", title: "Settings", sort: "mean_rank:asc", update,
+    caption: (one) => `Over ${one.settings} settings, mean ranks over the ${one.complete} in which every estimator has a score` });
+  return el("section", { id: "ranks", "aria-labelledby": "ranks-title" }, el("h2", { id: "ranks-title" }, "Ranks over settings"), bar,
     !summary.methods.length ? el("p", { class: "empty" }, `No two mean ranks differ by the critical difference, ${figure(summary.critical_difference)}.`) : chartFigure({ chart: "ranks", title: `Critical difference: ${figure(summary.critical_difference)}`, legend: false,
       words: "Mean ranks by score, the best on the left; bars join what Nemenyi's test cannot tell apart at 5 %. It assumes independent settings: along one sweep they are not, and the bars are then too short.",
       make: () => ({ tables: { methods: summary.methods, elbows: summary.elbows, bars: summary.bars, axis: summary.axis }, height: 70 + 22 * (summary.bars.length + Math.ceil(summary.methods.length / 2)) }) }),
-    el("div", { style: "margin-top:1rem" }, table.box));
+    el("div", { style: "margin-top:1rem" }, box));
 }

@@ -39,7 +39,7 @@ function unpackRows() {
 const plainName = (how) => (how.device === "cpu" ? how.label : how.label.replace(` (${how.device})`, ""));
 
 /* The address holds everything that a reader chose, so that any view can be linked to. */
-const DEFAULTS = { suite: "", environment: "", find: "", access: "", device: "", setting: "", by: "rmse", sort: "", sweep: "0", scale: "rmse", ranks: "0", columns: "", cell: "", about: "" };
+const DEFAULTS = { suite: "", environment: "", find: "", access: "", device: "", setting: "", by: "rmse", sort: "", sweep: "0", scale: "rmse", ranks: "0", tracks: "0", columns: "", cell: "", about: "" };
 let state = { ...DEFAULTS };
 
 function readAddress() {
@@ -58,7 +58,7 @@ function choose(changes, push = false) {
 }
 
 /* The suite that is shown: the newest run's unless another was chosen; "*" is everything. */
-const NOTHING = { suite: "", title: "", settings: [], sentences: [], ranks: [] };
+const NOTHING = { suite: "", title: "", settings: [], sentences: [], ranks: [], tracks: [] };
 const shownGroup = () => data.groups.find((one) => state.suite && one.suite === (state.suite === "*" ? "" : state.suite)) || data.groups[0] || NOTHING;
 let shownPlaces = new Set();
 
@@ -96,7 +96,7 @@ function seconds(value) {
 }
 
 const bytes = (value) => (value === null || value === undefined ? "–" : `${Math.round(value / 2 ** 20)} MiB`);
-const range = (low, high, show) => (low === null || low === undefined ? "–" : `${show(low)} – ${show(high)}`);
+const range = (low, high, show) => (low === null || low === undefined ? "–" : `${show(low)} – ${high === null ? "∞" : show(high)}`);
 
 /* The formats of the registry of columns; two numbers are a range. */
 const FORMATS = { number: figure, percent, seconds, bytes, count: (value) => (Number.isInteger(value) ? String(value) : figure(value)), flag: (value) => (value ? "yes" : "no") };

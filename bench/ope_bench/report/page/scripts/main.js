@@ -20,7 +20,7 @@ function update() {
   const kept = document.activeElement && document.activeElement.getAttribute("aria-label");
   const main = $("main");
   forget(main);
-  const parts = [["result", "Result", resultSection()], ["sweeps", "Sweeps", sweepSection(update)], ["boards", "Settings", boardsSection(update)],
+  const parts = [["result", "Result", resultSection()], ["tracks", "Tracks", tracksSection(update)], ["sweeps", "Sweeps", sweepSection(update)], ["boards", "Settings", boardsSection(update)],
     ["positivity", "Positivity", positivitySection()], ["ranks", "Ranks", ranksSection(update)], ["runs", "Runs", runsSection()], ["words", "Words", wordsSection()]].filter(([, , node]) => node);
   main.replaceChildren(...parts.map(([, , node]) => node));
   $("sections").replaceChildren(...parts.map(([id, title]) => el("a", { href: `#${id}`, onclick: (event) => {
