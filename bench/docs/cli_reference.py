@@ -23,8 +23,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from typer.models import ArgumentInfo, ParameterInfo
 
+from ope_bench.base.exit_codes import MEANINGS, PRECEDENCE
 from ope_bench.cli.app import command_line
-from ope_bench.cli.exit_codes import MEANINGS, PRECEDENCE
 from ope_bench.cli.store import GROUP
 from readme_tables import markdown_table, with_table
 

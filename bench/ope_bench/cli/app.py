@@ -17,8 +17,8 @@ import typer.core
 from ope_bench import __version__
 from ope_bench.base.console import note
 from ope_bench.base.errors import OpeBenchError, did_you_mean
+from ope_bench.base.exit_codes import INTERRUPTED, OUR_BUG, USAGE
 from ope_bench.base.printable import printable
-from ope_bench.cli.exit_codes import INTERRUPTED, OUR_BUG, USAGE
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import CORE, pip_line, ran_out_of_memory
 
@@ -41,8 +41,8 @@ VERB_GROUPS = {
         "report": "boards",
         "compare": "boards",
         "export": "boards",
-        "list": "check",
-        "show": "check",
+        "list": "listing",
+        "show": "listing",
     },
     "Your own log": {
         "choose": "choose",
@@ -53,7 +53,7 @@ VERB_GROUPS = {
         "ab": "own_log",
     },
     "Extend": {
-        "new": "check",
+        "new": "scaffold",
         "check": "check",
         "submit": "gate",
         "verify": "gate",

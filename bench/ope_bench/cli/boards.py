@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ope_bench.base import exit_codes
 from ope_bench.base.console import Format, json_stdout, note, use_color, width, write
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import atomic_write, gc_disabled
-from ope_bench.cli import exit_codes, options
+from ope_bench.cli import options
 from ope_bench.report import needs_extra
 from ope_bench.report.figure_layout import CAPTIONS
 

@@ -1,4 +1,4 @@
-"""``ope-bench list``, ``show``, ``check`` and ``new``: what is installed, tested and written."""
+"""``ope-bench check``: the conformance checks of a plugin or of a log format."""
 
 from __future__ import annotations
 
@@ -8,74 +8,19 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ope_bench.base.console import Format, json_stdout, note, width, write
 from ope_bench.base.errors import PluginError, UsageError, did_you_mean
+from ope_bench.base.exit_codes import CLEAN, EMPTY, REGRESSION
 from ope_bench.base.printable import printable
-from ope_bench.cli import catalog, options
-from ope_bench.cli.exit_codes import CLEAN, EMPTY, REGRESSION
-from ope_bench.plugins.registry import GROUPS, Kind, file_hint, registry
+from ope_bench.cli import options
+from ope_bench.plugins.registry import GROUPS, file_hint, registry
 
 if TYPE_CHECKING:
     from ope_bench.testing import CheckResult
-
-# ``ope-bench list``: list installed plugins and suites.
-
-
-def list_command(
-    kind: Annotated[
-        catalog.Kind | None, typer.Argument(help="Only this kind; all by default.")
-    ] = None,
-    ids: Annotated[
-        bool,
-        typer.Option("--ids", help="Print ids only, estimators grouped by needed data."),
-    ] = False,
-    output: options.FormatOption = Format.TEXT,
-) -> int:
-    """List environments, estimators and suites."""
-    catalog.print_inventory(catalog.KINDS if kind is None else [kind], output, ids=ids)
-    return 0
-
-
-# ``ope-bench show``: describe a plugin or a suite.
-
-
-def show_command(
-    name: Annotated[str, typer.Argument(metavar="ID", help="An id, a reference or a suite.")],
-    yaml: Annotated[
-        bool, typer.Option("--yaml", help="Print a suite's file, to be changed and run.")
-    ] = False,
-    no_code: options.NoCodeOption = False,
-    output: options.FormatOption = Format.TEXT,
-) -> int:
-    """Describe an environment, an estimator or a suite.
-
-    Prints its purpose, parameters and requirements.
-    To describe a class in a file, or a suite that names one, runs that file; --no-code refuses.
-    """
-
-    from ope_bench.suites.suite import suite_files, suite_path
-
-    if yaml:
-        write(suite_path(name).read_text(encoding="utf-8").rstrip("\n"))
-        return 0
-    with json_stdout(output) as emit:
-        found = [*catalog.describe_plugin(name), *catalog.describe_suite(name)]
-        if not found:
-            known = [plugin.id for kind in GROUPS for plugin in registry().plugins(kind)]
-            known += [suite.id for suite in suite_files()] + [*registry().aliases]
-            hint = did_you_mean(name, known) or "; `ope-bench list` lists all"
-            msg = f"no plugin or suite is called '{name}'{hint}"
-            raise (PluginError if ":" in name else UsageError)(msg)
-        emit({"schema": 1, **found[0], "others": found[1:]})
-    if output is Format.TEXT:
-        write("\n\n".join(catalog.page(one, min(width(), 100)) for one in found))
-    return 0
-
 
 # ``ope-bench check``: run the conformance checks on a plugin.
 
@@ -255,47 +200,3 @@ def _lines(result: str, head: str, message: str, width: int) -> Iterator[str]:
     yield f"{result:>{MARGIN - 2}}  {first}"
     for line in [*rest, *textwrap.wrap(printable(message), room)]:
         yield " " * MARGIN + line
-
-
-# ``ope-bench new``: write a new plugin package.
-
-
-def new_command(
-    kind: Annotated[Kind, typer.Argument(help="Kind of plugin.")],
-    name: Annotated[str, typer.Argument(help="Its id, for example my-ipw.")],
-    into: Annotated[
-        Path, typer.Option("--into", help="The folder in which NAME is created.")
-    ] = Path(),
-    source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="./MY.py:CLASS", help="Copy this class into the package."),
-    ] = None,
-    output: options.FormatOption = Format.TEXT,
-) -> int:
-    """Write a package for a new estimator or environment.
-
-    It can be installed at once and holds a working example, or a class of yours, a test with the
-    conformance checks, a suite, a workflow and a README.
-    """
-    from ope_bench.cli.scaffold import names_for, read_source, write_package
-
-    with json_stdout(output) as emit:
-        copied = read_source(kind, source) if source is not None else None
-        names = names_for(kind, name, copied.cls if copied else "")
-        files = write_package(names, into, copied)
-        folder = into / names.id
-        emit(
-            {
-                "schema": 1,
-                "kind": names.kind,
-                "id": names.id,
-                "package": names.package,
-                "class": names.cls,
-                "path": str(folder),
-                "files": [str(path) for path in files],
-            }
-        )
-    if output is Format.TEXT:
-        write("\n".join(map(str, files)))
-        write(f"\nNext: pip install -e {folder} && ope-bench check {names.id}")
-    return 0

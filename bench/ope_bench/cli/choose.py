@@ -12,8 +12,8 @@ import typer
 
 from ope_bench.base.console import Format, json_stdout, width, write
 from ope_bench.base.errors import UsageError, did_you_mean
+from ope_bench.base.exit_codes import CLEAN
 from ope_bench.cli import options
-from ope_bench.cli.exit_codes import CLEAN
 
 KNOWLEDGE = {
     "p": "the probability with which each logged action was taken",

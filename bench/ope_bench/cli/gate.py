@@ -16,8 +16,8 @@ import typer
 
 from ope_bench.base.console import Format, json_stdout, note, use_color, width, write
 from ope_bench.base.errors import OpeBenchError, StoreError, UsageError
+from ope_bench.base.exit_codes import CLEAN, INTERRUPTED
 from ope_bench.cli import options
-from ope_bench.cli.exit_codes import CLEAN, INTERRUPTED
 from ope_bench.execution import RunEvent
 
 if TYPE_CHECKING:

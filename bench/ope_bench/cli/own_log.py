@@ -20,9 +20,9 @@ import ope_bench
 from ope_bench.base.console import Format, json_stdout, note, use_color, write
 from ope_bench.base.console import width as terminal_width
 from ope_bench.base.errors import UsageError
+from ope_bench.base.exit_codes import exit_on_signals
 from ope_bench.base.units import format_duration
 from ope_bench.cli import options
-from ope_bench.cli.exit_codes import exit_on_signals
 from ope_bench.execution import Event, Finished, Message, Started
 from ope_bench.report import needs_extra
 

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ope_bench.base import exit_codes
 from ope_bench.base.console import Format, json_stdout, note, use_color, width, write
 from ope_bench.base.errors import UsageError
-from ope_bench.cli import exit_codes, options
+from ope_bench.cli import options
 from ope_bench.execution import Arithmetic
 from ope_bench.execution.executors import EXECUTORS, ExecutorOptions
 from ope_bench.trials.status import Retry

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import psutil
 
+from ope_bench.base import exit_codes
 from ope_bench.base.console import note
 from ope_bench.base.errors import UsageError
 from ope_bench.base.units import format_duration, format_estimate
 from ope_bench.boards.board import Board, By
 from ope_bench.boards.leaderboard import stream_boards
-from ope_bench.cli import exit_codes, options
+from ope_bench.cli import options
 from ope_bench.cli.progress import RunState, display, predict
 from ope_bench.contracts.data import TruthKind
 from ope_bench.execution import Executor
@@ -457,6 +458,25 @@ class Report:
         note(f"exit    {self.exit_code}: {self.reason}")
 
 
+def exit_reason(outcome: RunCounts, code: int) -> str:
+    """Explain why a run exits with ``code``."""
+    missing = outcome.planned - sum(outcome.status.values())
+    if code == exit_codes.INTERRUPTED:
+        return f"interrupted; {missing} of {outcome.planned} trials left, run again to resume"
+    if outcome.planned == 0:
+        return "the plan is empty"
+    if outcome.planned == outcome.status[Status.UNAVAILABLE]:
+        return "nothing could run: every planned trial is unavailable"
+    if code == exit_codes.EMPTY:
+        return f"{missing} of {outcome.planned} planned trials have no stored outcome"
+    broken = ", ".join(f"{n} {word}" for word, n in outcome.status.items() if n and word.broken)
+    if code == exit_codes.FAILED_TRIALS:
+        return f"of {outcome.planned} planned trials {broken} (--allow-failures accepts these)"
+    if broken:
+        return f"of {outcome.planned} planned trials {broken}, which --allow-failures accepts"
+    return "every planned trial has an outcome"
+
+
 def run_session(
     manifest: Manifest,
     path: Path,
@@ -516,4 +536,4 @@ def run_session(
         code = outcome.exit_code(allow_failures=allow_failures)
         store.end_run(run_id, code)
         ending = RunSummary.of(store, run_id, suite.truth, boards=boards)
-    return Report(manifest, path, outcome, code, exit_codes.reason(outcome, code), ending)
+    return Report(manifest, path, outcome, code, exit_reason(outcome, code), ending)

@@ -17,10 +17,11 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from ope_bench.base import exit_codes
 from ope_bench.base.console import Format, json_stdout, note, write
 from ope_bench.base.errors import PluginError, StoreError, UsageError
 from ope_bench.base.units import format_size
-from ope_bench.cli import catalog, exit_codes
+from ope_bench.cli import catalog
 from ope_bench.cli.app import command_of
 from ope_bench.cli.options import DEFAULT_STORE, FormatOption, StoreOption
 from ope_bench.execution import Finished

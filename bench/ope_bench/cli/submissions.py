@@ -13,11 +13,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ope_bench.base import exit_codes
 from ope_bench.base.canonical import canonical_json, plain
 from ope_bench.base.console import Format, json_stdout, note, write
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import atomic_write, temporary_folder
-from ope_bench.cli import exit_codes
 from ope_bench.cli.check import check_lines, checks_of
 from ope_bench.cli.session import run_session
 from ope_bench.execution.local import LocalExecutor, foreign_code_apart

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ope_bench.base.errors import UsageError
+from ope_bench.base.exit_codes import CLEAN, EMPTY, REGRESSION
 from ope_bench.base.files import gc_disabled
 from ope_bench.boards.tracks import SettingAnswers, rule, settings_of
 from ope_bench.contracts.data import TruthKind
@@ -76,18 +77,18 @@ class GateReport:
         compared = [one for one in self.judgements if one.verdict is not Verdict.INCOMPARABLE]
         missing = self.planned - self.outcomes
         if self.planned == 0:
-            return 4, "the baseline holds no trial to run"
+            return EMPTY, "the baseline holds no trial to run"
         if missing or verdicts[Verdict.MISSING]:
-            return 4, f"{missing} of {self.planned} planned trials have no outcome"
+            return EMPTY, f"{missing} of {self.planned} planned trials have no outcome"
         failing = verdicts[Verdict.WORSE] + verdicts[Verdict.FAILED]
         if failing:
-            return 1, f"{failing} of {len(self.judgements)} rows are worse or fail"
+            return REGRESSION, f"{failing} of {len(self.judgements)} rows are worse or fail"
         if not compared:
-            return 4, "no row could be compared; accept a new baseline"
+            return EMPTY, "no row could be compared; accept a new baseline"
         undecided = verdicts[Verdict.UNDECIDED]
         if undecided:
-            return 0, f"no regression shown; {undecided} rows undecided"
-        return 0, f"no regression in {len(compared)} rows"
+            return CLEAN, f"no regression shown; {undecided} rows undecided"
+        return CLEAN, f"no regression in {len(compared)} rows"
 
 
 def run_gate(baseline: Baseline, source: StoreTrials, rules: Rules | None = None) -> GateReport:

@@ -1,8 +1,8 @@
 """Verify committed results: files against each other, and a part of their trials run again.
 
-A folder of results holds ``trials.parquet`` (``ope-bench export``), ``run.json`` (``store info``)
-and mostly ``leaderboard.json``. That of a submission also holds ``submission.yaml``; beside it lie
-``rounds.yaml`` and ``attempts.jsonl``.
+A folder of results holds ``trials.parquet`` (``ope-bench export``) and ``run.json`` (``store
+info``). That of a submission also holds ``submission.yaml``; beside it lie ``rounds.yaml`` and
+``attempts.jsonl``.
 """
 
 from __future__ import annotations
@@ -14,21 +14,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
-from annotated_types import Ge
 
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import OpeBenchError, ParameterError, UsageError
-from ope_bench.base.files import read_text_file
-from ope_bench.boards.leaderboard import boards, boards_document
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts, mode_of, same_arithmetic
 from ope_bench.gate import submission
 from ope_bench.gate.submission import (
-    MOST_BYTES,
     Submission,
     Track,
     facts_path,
@@ -37,12 +33,11 @@ from ope_bench.gate.submission import (
 )
 from ope_bench.gate.verdict import alike
 from ope_bench.plugins.spec import PluginSpec, resolve
-from ope_bench.store import Store
+from ope_bench.statistics.ranks import mean_interval
 from ope_bench.store.export import COLUMNS, writer_for
 from ope_bench.store.exported import newest_version, trial_of
 from ope_bench.suites.manifest import MAX_TRIALS, Manifest, parse_shard, plan, specs_of
 from ope_bench.suites.suite import Entry, Suite, find_suite, parse_selector
-from ope_bench.suites.yaml_document import load_json
 from ope_bench.trials.foreign import Processes
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -57,14 +52,6 @@ BESIDE = {"standard_error", "interval_low", "interval_high"}
 """Figures beside the estimate: a change of code may improve them and leave the estimate."""
 
 TRUTHS = ("truth_expected", "truth_empirical")
-
-FIGURES = (
-    *("replicates", "finite", "rmse", "rmse_low", "rmse_high", "rmse_empirical", "bias", "sd"),
-    *("median_absolute_error", "quantiles", "worst", "cvar", "positivity_rate", "failure_rate"),
-    *("failure_low", "failure_high", "status", "coverage", "coverage_low", "coverage_high"),
-    *("missed_below", "missed_above", "interval_width", "intervals"),
-)
-"""Figures of a board that exported trials determine."""
 
 TUNED = 3.0
 """Standard errors by which public seeds must look better than fresh ones to earn a mark."""
@@ -180,9 +167,6 @@ def compare_files(
     for name, told in facts.sha256.items():
         if Path(name).name != name or sha256(path.with_name(name)) != told:
             found.problems.append(f"{name} is not the file whose SHA-256 its run.json has")
-    board = path.with_name("leaderboard.json")
-    if board.exists():
-        found.problems += _board_problems(board)
 
 
 def verify_trials(
@@ -288,63 +272,6 @@ def _row_problems(rows: Rows, trials: Trials, planned: Trials) -> Iterator[str]:
 
 def _words(row: Row) -> str:
     return f"trial {row['key'][:12]} ({row['estimator']} on {row['environment']})"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _BoardLine:
-    estimator: str
-    params: dict[str, Any]
-    device: str
-    label: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Board:
-    environment: str
-    environment_params: dict[str, Any]
-    worlds: str
-    truth: Literal["expected", "empirical"]
-    rows: list[_BoardLine]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _BoardsFile:
-    schema: Annotated[int, Ge(1)]
-    boards: list[_Board]
-
-
-def _board_problems(path: Path) -> Iterator[str]:
-    """Yield figures of a board that its trials do not give."""
-    document = load_json(read_text_file(path, MOST_BYTES, UsageError), str(path))
-    document.validate(_BoardsFile)
-    told = document.value
-    if not told["boards"]:
-        yield "leaderboard.json has no board"
-        return
-    with Store.open(path.with_name("trials.parquet")) as store:
-        records = [*store.records()]
-    again = boards_document(boards(records, truth=told["boards"][0]["truth"]))
-    made = dict(_lines(again))
-    for name, line in _lines(told):
-        if name not in made:
-            yield f"leaderboard.json: {name} has no trials"
-            continue
-        found = made.pop(name)
-        for figure in FIGURES:
-            if not alike(line.get(figure), found[figure]):
-                here = f"leaderboard.json: {line['label']} on {json.loads(name)[0]}"
-                yield f"{here}: {figure} is {line.get(figure)}, of its trials {found[figure]}"
-    if made:
-        yield f"leaderboard.json lacks {len(made)} lines that the trials have"
-
-
-def _lines(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the lines of all boards with their names."""
-    for board in document["boards"]:
-        setting = board["environment"], board["environment_params"], board["worlds"]
-        for line in board["rows"]:
-            row = line["estimator"], line["params"], line["device"]
-            yield json.dumps([*setting, *row], sort_keys=True, separators=(",", ":")), line
 
 
 def _is_gone(estimator: PluginSpec) -> bool:
@@ -463,8 +390,6 @@ class Rounds:
         geometric mean over them has a 95 % interval by Student's t. A missing answer counts with
         the error of the fallback.
         """
-        from scipy.stats import t
-
         settings: dict[str, dict[str, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
         for row in rows:
             setting = settings[row["environment"] + row["environment_params"]]
@@ -485,9 +410,8 @@ class Rounds:
             if len(logs) < 2:
                 msg = f"{one.selector}: {len(logs)} settings of track {track.name}; two are needed"
                 raise UsageError(msg)
-            mean, error = float(np.mean(logs)), float(np.std(logs, ddof=1) / len(logs) ** 0.5)
-            half = float(t.ppf(0.975, len(logs) - 1)) * error
-            ratio, low, high = map(math.exp, (mean, mean - half, mean + half))
+            ratio, low, high = map(math.exp, mean_interval(np.array(logs)))
+            error = float(np.std(logs, ddof=1) / len(logs) ** 0.5)
             facts = {
                 "estimator": one.selector,
                 "id": one.spec.id,

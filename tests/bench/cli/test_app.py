@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ope_bench.base.exit_codes import CLEAN, INTERRUPTED, OUR_BUG, USAGE
 from ope_bench.cli import app
-from ope_bench.cli.exit_codes import CLEAN, INTERRUPTED, OUR_BUG, USAGE
 
 if TYPE_CHECKING:
     from bench.cli.conftest import Cli

@@ -10,7 +10,8 @@ import pytest
 import typer
 
 from cli_reference import MAKER, command_section, reference
-from ope_bench.cli import app, exit_codes
+from ope_bench.base import exit_codes
+from ope_bench.cli import app
 from ope_bench.cli.app import command_of
 from readme_tables import with_table
 from support.paths import ROOT

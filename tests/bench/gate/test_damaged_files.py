@@ -58,12 +58,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = ["--store", store]
     assert invoke(["run", str(suite), *place, "--executor", "inprocess"]) == 0
     assert invoke(["export", *place, "--to", str(folder / "trials.parquet")]) == 0
-    for name, command in (("run.json", ["store", "info"]), ("leaderboard.json", ["leaderboard"])):
-        with pytest.MonkeyPatch.context() as patch:
-            said: list[str] = []
-            patch.setattr("sys.stdout.write", said.append)
-            assert invoke([*command, *place, "--format", "json"]) == 0
-        (folder / name).write_text("".join(said))
+    with pytest.MonkeyPatch.context() as patch:
+        said: list[str] = []
+        patch.setattr("sys.stdout.write", said.append)
+        assert invoke(["store", "info", *place, "--format", "json"]) == 0
+    (folder / "run.json").write_text("".join(said))
     return folder
 
 
@@ -137,39 +136,15 @@ def test_a_damaged_run_json_is_refused_with_its_place(
 def test_other_bytes_links_and_folders_are_refused(
     folder: Path, refused: Callable[..., str]
 ) -> None:
-    for name in ("run.json", "leaderboard.json"):
-        kept = (folder / name).read_bytes()
-        (folder / name).write_bytes(b"\xff\xfe{}")
-        assert name in refused()
-        (folder / name).write_bytes(kept)
+    kept = (folder / "run.json").read_bytes()
+    (folder / "run.json").write_bytes(b"\xff\xfe{}")
+    assert "run.json" in refused()
+    (folder / "run.json").write_bytes(kept)
     (folder / "trials.parquet").write_bytes(b"PAR1")
     assert "trials.parquet" in refused()
     (folder / "run.json").unlink()
     (folder / "run.json").mkdir()
     assert str(folder) in refused()
-
-
-BOARDS: dict[str, Any] = {
-    "a list": lambda told: [],
-    "no boards": lambda told: {},
-    "boards of words": lambda told: {"boards": ["one"]},
-    "another truth": lambda told: {"boards": [{**told["boards"][0], "truth": "mine"}]},
-    "lines that are none": lambda told: {"boards": [{**told["boards"][0], "rows": [1]}]},
-    "parameters of a line": lambda told: {
-        "boards": [
-            {**told["boards"][0], "rows": [{**told["boards"][0]["rows"][0], "params": "clip"}]}
-        ]
-    },
-}
-
-
-@pytest.mark.parametrize("damage", BOARDS)
-def test_a_damaged_board_is_refused_with_its_place(
-    damage: str, folder: Path, refused: Callable[..., str]
-) -> None:
-    path = folder / "leaderboard.json"
-    path.write_text(json.dumps(BOARDS[damage](json.loads(path.read_text()))))
-    assert str(path) in refused()
 
 
 ROWS: dict[str, tuple[str, Any]] = {
@@ -249,7 +224,6 @@ def test_a_suite_of_the_folder_runs_no_learner_of_a_file(
 def test_trials_that_are_not_planned_are_a_problem_and_do_not_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "leaderboard.json").unlink()
     (folder / "mine.yaml").write_text(SUITE.replace("replicates: 2", "replicates: 1"))
     ran: list[Any] = []
 
@@ -274,7 +248,6 @@ def test_trials_that_are_not_planned_are_a_problem_and_do_not_run(
 
 KINDS: dict[str, tuple[str, ...]] = {
     "mine/run.json": ("verify", "mine", "--share", "0"),
-    "mine/leaderboard.json": ("verify", "mine", "--share", "0"),
     "mine/trials.parquet": ("verify", "mine", "--share", "0"),
     "mine/mine.yaml": ("verify", "mine", "--share", "0"),
     "mine.yaml": ("run", "mine.yaml", "--dry-run"),
@@ -394,19 +367,10 @@ def _allowed(key: str, before: Any, now: Any) -> bool:
 
 READ: dict[str, Callable[[Path], object]] = {
     "mine/run.json": lambda path: submission.read_facts(path.with_name("trials.parquet")),
-    "mine/leaderboard.json": lambda path: yaml_document.load_json(
-        path.read_text(), str(path)
-    ).validate(verification._BoardsFile),
     "home/acme/submission.yaml": lambda path: submission.read_submission(path.parent),
     "home/rounds.yaml": lambda path: submission.read_rounds(path.parent),
     "home/attempts.jsonl": lambda path: submission.read_attempts(path.parent),
 }
-COMPARED = {
-    *("schema", "boards", "rows", "environment", "environment_params", "worlds", "truth"),
-    *("estimator", "params", "device"),
-}
-"""Keys of boards that name a line; figures are compared with those of the trials."""
-
 CLASSES = {
     name
     for module in (submission, verification, yaml_document)
@@ -433,8 +397,6 @@ def test_a_value_of_another_type_is_refused_with_its_place(
     READ[name](path)
     refused = 0
     for key, value, other in _mutants(told):
-        if name == "mine/leaderboard.json" and key.rpartition(".")[2] not in COMPARED:
-            continue
         path.write_text("\n".join([*before, json.dumps(told, sort_keys=True)]) + "\n")
         try:
             READ[name](path)

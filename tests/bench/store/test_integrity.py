@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ope_bench.base import exit_codes
 from ope_bench.base.errors import StoreError
-from ope_bench.cli import exit_codes
 from ope_bench.cli.app import invoke
 from ope_bench.store import Store
 from ope_bench.store.maintenance import COVERED, Check, check, checksum

@@ -1,4 +1,4 @@
-"""Create new plugin packages from templates."""
+"""``ope-bench new``: a new plugin package, from templates."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from ope_bench.base.console import Format, json_stdout, write
 from ope_bench.base.errors import ParameterError, UsageError
-from ope_bench.contracts.parameters import signature, validated
+from ope_bench.cli import options
 from ope_bench.plugins.registry import Kind, imported_packages, registry
 from ope_bench.plugins.requirements import CORE, pip_line
 
@@ -140,6 +143,9 @@ def read_source(kind: Kind, reference: str) -> PluginSource:
     UsageError : it is no class in a file, cannot be loaded, needs parameters without a default, or
         imports other files of its folder.
     """
+    # Here, because `--help` imports this module, and contracts import NumPy.
+    from ope_bench.contracts.parameters import signature
+
     path, _, _ = reference.rpartition(":")
     if not path.endswith(".py"):
         msg = f"--from {reference}: write ./my.py:Class"
@@ -178,6 +184,8 @@ def read_source(kind: Kind, reference: str) -> PluginSource:
 
 def _variant(cls: type) -> dict[str, Any]:
     """Return another value of the first parameter that is a number, twice or half its default."""
+    from ope_bench.contracts.parameters import signature, validated
+
     for name, parameter in signature(cls).items():
         default = parameter.default
         if isinstance(default, bool) or not isinstance(default, int | float) or not default:
@@ -263,3 +271,45 @@ def _filled(text: str, tokens: Mapping[str, str]) -> str:
     for token, value in tokens.items():
         text = text.replace(token, value)
     return text
+
+
+# ``ope-bench new``: write a new plugin package.
+
+
+def new_command(
+    kind: Annotated[Kind, typer.Argument(help="Kind of plugin.")],
+    name: Annotated[str, typer.Argument(help="Its id, for example my-ipw.")],
+    into: Annotated[
+        Path, typer.Option("--into", help="The folder in which NAME is created.")
+    ] = Path(),
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="./MY.py:CLASS", help="Copy this class into the package."),
+    ] = None,
+    output: options.FormatOption = Format.TEXT,
+) -> int:
+    """Write a package for a new estimator or environment.
+
+    It can be installed at once and holds a working example, or a class of yours, a test with the
+    conformance checks, a suite, a workflow and a README.
+    """
+    with json_stdout(output) as emit:
+        copied = read_source(kind, source) if source is not None else None
+        names = names_for(kind, name, copied.cls if copied else "")
+        files = write_package(names, into, copied)
+        folder = into / names.id
+        emit(
+            {
+                "schema": 1,
+                "kind": names.kind,
+                "id": names.id,
+                "package": names.package,
+                "class": names.cls,
+                "path": str(folder),
+                "files": [str(path) for path in files],
+            }
+        )
+    if output is Format.TEXT:
+        write("\n".join(map(str, files)))
+        write(f"\nNext: pip install -e {folder} && ope-bench check {names.id}")
+    return 0

@@ -1,4 +1,4 @@
-"""The exit codes, and the reason of a run's exit code."""
+"""The exit codes, and an end by a signal."""
 
 from __future__ import annotations
 
@@ -7,14 +7,9 @@ import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from ope_bench.base.errors import SignalExit
-from ope_bench.trials.status import Status
-
-if TYPE_CHECKING:
-    from ope_bench.execution.runner import RunCounts
-
 
 CLEAN = 0
 REGRESSION = 1
@@ -24,16 +19,13 @@ EMPTY = 4
 OUR_BUG = 70  # EX_SOFTWARE of sysexits.h, so that a bug never looks like a regression
 INTERRUPTED = 130
 
-*_others, _last = (status.value for status in Status if status.broken)
-_BROKEN = f"{', '.join(_others)} or {_last}"
-
 MEANINGS = {
     CLEAN: "Done. Positivity failures and unavailable trials are results, not failures.",
     REGRESSION: "`gate`, or `compare --fail-on worse`, found a regression, a check of `check` or "
     "`submit` failed, or `verify` found a mismatch.",
     USAGE: "A mistake in the command, a file or store that cannot be used, or no memory left. "
     "`gate`: there is no such baseline (`--allow-missing` makes this 0).",
-    FAILED_TRIALS: f"`run`: trials ended in {_BROKEN} "
+    FAILED_TRIALS: "`run`: trials ended in nonfinite, error, timeout, memory or crash "
     "(`--allow-failures` makes this 0). `rerun`: the trial did. `estimate` and `advise`: no "
     "estimator has a value.",
     EMPTY: "`run` and `gate`: the plan is empty, or a planned trial has no outcome. `run`: every "
@@ -46,25 +38,6 @@ MEANINGS = {
 """Meaning of each code, for the reference of the command line."""
 
 PRECEDENCE = "Where several apply: 130 before 2, 2 before 4, 4 before 3."
-
-
-def reason(outcome: RunCounts, code: int) -> str:
-    """Explain why a run exits with ``code``."""
-    missing = outcome.planned - sum(outcome.status.values())
-    if code == INTERRUPTED:
-        return f"interrupted; {missing} of {outcome.planned} trials left, run again to resume"
-    if outcome.planned == 0:
-        return "the plan is empty"
-    if outcome.planned == outcome.status[Status.UNAVAILABLE]:
-        return "nothing could run: every planned trial is unavailable"
-    if code == EMPTY:
-        return f"{missing} of {outcome.planned} planned trials have no stored outcome"
-    broken = ", ".join(f"{n} {word}" for word, n in outcome.status.items() if n and word.broken)
-    if code == FAILED_TRIALS:
-        return f"of {outcome.planned} planned trials {broken} (--allow-failures accepts these)"
-    if broken:
-        return f"of {outcome.planned} planned trials {broken}, which --allow-failures accepts"
-    return "every planned trial has an outcome"
 
 
 # End a command by a signal with its cleanup.
