@@ -13,7 +13,12 @@ import numpy as np
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.contracts.data import TruthKind
 from ope_bench.gate.baseline import PairedRow
-from ope_bench.statistics.error_distribution import jointly_heavy_tailed, root_mean_square, squares
+from ope_bench.statistics.error_distribution import (
+    jointly_heavy_tailed,
+    root_mean_square,
+    special_function,
+    squares,
+)
 from ope_bench.statistics.paired_tests import (
     LARGEST_LOG,
     detectable_growth,
@@ -366,8 +371,6 @@ def _with_ratio(
     judged: Judgement, log_ratio: float, standard_error: float, heavy: bool
 ) -> Judgement:
     """Note the ratio of mean squares and, where it can be trusted, its interval."""
-    from scipy.special import stdtrit
-
     judged = replace(judged, heavy_tailed=heavy)
     if not abs(log_ratio) < LARGEST_LOG:
         return judged
@@ -375,7 +378,7 @@ def _with_ratio(
     if judged.n < 2 or not math.isfinite(standard_error):
         return judged
     judged = replace(judged, standard_error=standard_error)
-    reach = float(stdtrit(judged.n - 1, 0.975)) * standard_error
+    reach = float(special_function("stdtrit")(judged.n - 1, 0.975)) * standard_error
     # The t interval does not hold for heavy tails.
     if heavy or not abs(log_ratio) + reach < LARGEST_LOG:
         return judged

@@ -10,7 +10,7 @@ import numpy as np
 
 from ope_bench.contracts.arrays import FloatArray, IntArray
 from ope_bench.contracts.random import stream
-from ope_bench.statistics.error_distribution import array_cache
+from ope_bench.statistics.error_distribution import array_cache, special_function
 
 # p-values from rearranged data, with as many draws as the level requires.
 
@@ -230,8 +230,7 @@ def detectable_growth(
     level : one-sided, of a single comparison.
     margin : growth that is no difference.
     """
-    from scipy.special import ndtri, stdtrit
-
+    stdtrit, ndtri = map(special_function, ("stdtrit", "ndtri"))
     critical = float(stdtrit(n - 1, 1 - level)) + float(ndtri(POWER))
     exponent = math.log1p(margin) + critical * standard_error
     return math.expm1(exponent) if exponent < LARGEST_LOG else None

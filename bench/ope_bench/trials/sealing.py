@@ -95,7 +95,7 @@ class Seal:
         bare = ((paths.get(_address(one), "an array of a policy"), one) for one in buffers)
         self._sums = [(path, part, _checksum(part)) for path, part in (*bare, *loose.items())]
         self._arrays, self._forms = arrays, [*map(_FORM, arrays.values())]
-        self._values = self._now()
+        self._passed = self._now()
 
     def changes(self) -> dict[str, bool]:
         """Return the names of what has changed, each with whether a trial must have done it.
@@ -107,7 +107,8 @@ class Seal:
         if forms != self._forms:
             each = zip(self._arrays, forms, self._forms, strict=True)
             found |= {path: True for path, now, before in each if now != before}
-        for path, part, value, was in self._rebound():
+        values, compared = self._now(), False
+        for path, part, value, was in self._rebound(values):
             private = "._" in f".{path.removesuffix('.__class__')}"
             # What is made on first use stands among the attributes from then on.
             once = getattr(type(part), path.rpartition(".")[2], None)
@@ -115,27 +116,33 @@ class Seal:
             cache = made and (private or isinstance(once, cached_property))
             if cache or path in self._forgiven:
                 continue
+            compared = True
             # Two objects without a pickle are not known to be equal.
             if not 0 != _checksum(value) == _checksum(was):
                 found[path] = not private and was is not None
+        if not compared:
+            # All that is new is what policies keep: later trials on the data add little to it.
+            self._passed = values
         return found
 
     def forgive(self) -> None:
         """Compare nothing that has changed so far: policies change themselves when asked."""
-        self._forgiven |= {path for path, *_ in self._rebound()}
+        self._forgiven |= {path for path, *_ in self._rebound(self._now())}
         self._inner = [(path, part, _inside(part)) for path, part, _ in self._inner]
-        self._values = self._now()
+        self._passed = self._now()
 
     def _now(self) -> list[object]:
-        """Return what lies in all objects, to be compared in one go."""
-        held = chain.from_iterable(map(dict.values, map(vars, self._ordinary)))
-        others = (value for part in self._others for value in _inside(part).values())
-        return [*map(type, self._ordinary), *held, *others]
+        """Return names and values of what lies in all objects, to be compared in one go."""
+        held = [*map(vars, self._ordinary), *map(_inside, self._others)]
+        values = chain.from_iterable(map(dict.values, held))
+        return [*map(type, self._ordinary), *chain.from_iterable(held), *values]
 
-    def _rebound(self) -> Iterator[tuple[str, object, object, object]]:
-        """Yield what is another object than before: path, owner, value, value before."""
-        values = self._now()
-        if len(values) == len(self._values) and all(map(is_, values, self._values)):
+    def _rebound(self, values: list[object]) -> Iterator[tuple[str, object, object, object]]:
+        """Yield what is another object than before: path, owner, value, value before.
+
+        Nothing where all values are those that have passed.
+        """
+        if len(values) == len(self._passed) and all(map(is_, values, self._passed)):
             return
         for path, part, before in self._inner:
             now = _inside(part)
@@ -217,12 +224,15 @@ def _mapped(buffers: Sequence[memoryview]) -> list[Any]:
     made = getattr(os, "memfd_create", None)
     flags = getattr(os, "MFD_CLOEXEC", 0) | getattr(os, "MFD_ALLOW_SEALING", 0)
     with open(made("ope-bench", flags), "w+b") if made else tempfile.TemporaryFile() as file:
-        ends = []
+        ends = [0]
         for one in buffers:
-            file.seek(-(-file.tell() // _ALIGNED) * _ALIGNED)
+            gap = -ends[-1] % _ALIGNED
+            file.write(bytes(gap))
             file.write(one)
-            ends.append(file.tell())
-        file.truncate(max(1, file.tell()))
+            ends.append(ends[-1] + gap + len(one))
+        # No file without a byte can be mapped.
+        file.write(b"\0")
+        file.flush()
         # Nor can the file be written, or cut, by its descriptor, which the mapping keeps open.
         with contextlib.suppress(ImportError, AttributeError, OSError):
             import fcntl  # not everywhere
@@ -230,7 +240,7 @@ def _mapped(buffers: Sequence[memoryview]) -> list[Any]:
             sizes = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
             fcntl.fcntl(file, fcntl.F_ADD_SEALS, sizes | 16)  # F_SEAL_FUTURE_WRITE, without a name
         pages = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    return [pages[end - len(one) : end] for end, one in zip(ends, buffers, strict=True)]
+    return [pages[end - len(one) : end] for end, one in zip(ends[1:], buffers, strict=True)]
 
 
 def _parts(whole: object) -> Iterator[tuple[str, Any, dict[Any, object]]]:

@@ -116,12 +116,6 @@ class RecordField:
     baseline: Literal["answer", "data", "word"] | None = None
 
 
-class _Codec(NamedTuple):
-    to_plain: Callable[[Any], Plain]
-    from_plain: Callable[[Any], Any] | None
-    type: str
-
-
 def columns_of(record: type) -> tuple[RecordField, ...]:
     """Return the columns of a dataclass, one for each field whose type has a plain form."""
     hints = get_type_hints(record)
@@ -134,15 +128,17 @@ def columns_of(record: type) -> tuple[RecordField, ...]:
         codec = _CODECS.get(get_origin(hint) or hint)
         if codec is None:
             continue
+        to_plain, from_plain, kind = codec
         given = dict(one.metadata)
-        restored = sys.intern if given.pop("shared", False) else codec.from_plain
-        columns.append(RecordField(one.name, codec.to_plain, restored, codec.type, **given))
+        restored = sys.intern if given.pop("shared", False) else from_plain
+        columns.append(RecordField(one.name, to_plain, restored, kind, **given))
     return tuple(columns)
 
 
 def _text(value: Any) -> str:
+    text = str(value)
     # SQLite rejects lone surrogates, which come from undecodable file names.
-    return str(value).encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _number(value: Any) -> float | None:
@@ -161,16 +157,16 @@ def _tuple(text: str) -> tuple[Any, ...]:
     return tuple(json.loads(text))
 
 
-_CODECS: dict[Any, _Codec] = {
-    str: _Codec(_text, None, "string"),
-    float: _Codec(_number, None, "double"),
-    int: _Codec(int, None, "int64"),
-    bool: _Codec(int, bool, "bool"),
-    Status: _Codec(_text, Status, "string"),
-    Mapping: _Codec(lambda value: json.dumps(dict(value), default=scalar), _mapping, "json"),
-    tuple: _Codec(lambda value: json.dumps([*value]), _tuple, "json"),
+_CODECS: dict[Any, tuple[Callable[[Any], Plain], Callable[[Any], Any] | None, str]] = {
+    str: (_text, None, "string"),
+    float: (_number, None, "double"),
+    int: (int, None, "int64"),
+    bool: (int, bool, "bool"),
+    Status: (_text, Status, "string"),
+    Mapping: (lambda value: json.dumps(dict(value), default=scalar), _mapping, "json"),
+    tuple: (lambda value: json.dumps([*value]), _tuple, "json"),
 }
-"""Conversions by the class of a field's values."""
+"""How values of a class are made plain, how they are restored, and the exported type."""
 
 
 class Device(enum.StrEnum):

@@ -50,7 +50,7 @@ from ope_bench.trials.process_settings import ProcessSettings
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.sealing import COPY_FIRST, Seal
 from ope_bench.trials.status import Device, Status
-from ope_bench.trials.weights import weight_accuracy, weight_balance
+from ope_bench.trials.weights import weight_diagnostics
 
 
 def build(spec: PluginSpec) -> Any:
@@ -459,8 +459,7 @@ class _Attempt:
         facts["diagnostics"] = {
             **effective,
             **estimate.diagnostics,
-            **weight_accuracy(problem, estimate),
-            **weight_balance(problem, estimate),
+            **weight_diagnostics(problem, estimate),
             **environment.examine(problem, estimate),
         }
         facts["estimate"] = estimate.value

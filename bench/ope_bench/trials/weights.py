@@ -16,6 +16,24 @@ from ope_bench.contracts.arrays import FloatArray, row_chunks
 from ope_bench.contracts.data import BoolArray, Column, Problem
 from ope_bench.contracts.plugins import Estimate, WeightSpace
 
+_Facts = tuple[tuple[object, ...], dict[str, float]]
+
+_LAST: weakref.WeakKeyDictionary[Problem, _Facts] = weakref.WeakKeyDictionary()
+
+
+def weight_diagnostics(problem: Problem, estimate: Estimate) -> dict[str, float]:
+    """Return `weight_accuracy` and `weight_balance`, computed once for estimators in a row whose
+    weights are equal."""
+    # Bytes, for an estimator may change its array later.
+    both = (estimate.weights, estimate.target_weights)
+    key = (estimate.weight_space, *(None if one is None else one.tobytes() for one in both))
+    known, facts = _LAST.get(problem, ((), {}))
+    if known != key:
+        facts = weight_accuracy(problem, estimate) | weight_balance(problem, estimate)
+        _LAST[problem] = key, facts
+    return facts
+
+
 # Accuracy of estimated weights against the true ratio, where the environment knows it.
 
 MOST_ENTRIES = 1_000_000_000
@@ -317,7 +335,8 @@ def _sides(problem: Problem) -> _Sides | None:
         there += np.ones(len(some), np.float32) @ some
     padded = np.zeros((n, d + -d % VECTOR))
     padded[:, :d] = logged.T
-    means = np.pad(target.mean(axis=1), (0, padded.shape[1] - d))
+    means = np.zeros(padded.shape[1])
+    means[:d] = target.mean(axis=1)
     return _Sides(padded, means, features, there / m)
 
 

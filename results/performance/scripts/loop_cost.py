@@ -145,7 +145,9 @@ def parts(environment: str, estimators: tuple[str, ...], count: int) -> dict[str
         for part, names in PARTS.items():
             if name in ([names] if isinstance(names, str) else names):
                 spent[part] += sum(
-                    row[3] for (at, *_), row in callers.items() if at.endswith("/trials/trial.py")
+                    row[3]
+                    for (at, *_), row in callers.items()
+                    if at.endswith(("/trials/trial.py", "/trials/weights.py"))
                 )
     whole = next(row[3] for (_, _, name), row in stats.stats.items() if name == "run_trial")
     return {part: seconds / whole for part, seconds in spent.items()}

@@ -1,13 +1,35 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from ope_bench.statistics.error_distribution import (
     FEWEST,
     heavy_tailed,
     jointly_heavy_tailed,
     largest_share,
+    special_function,
 )
+
+ALONE = """
+import sys
+from ope_bench.statistics.error_distribution import special_function
+found = special_function("stdtrit")
+assert not {"scipy.special", "numpy.f2py"} & sys.modules.keys(), "the whole package was imported"
+import scipy.special, scipy.stats
+assert scipy.special.stdtrit is found is special_function("stdtrit")
+assert special_function("ndtri") is scipy.special.ndtri
+assert scipy.stats.t.ppf(0.975, 9) == found(9, 0.975)
+"""
+
+
+def test_functions_of_scipy_are_its_own_without_the_package_around_them():
+    subprocess.run([sys.executable, "-c", ALONE], check=True)
+    assert special_function.__wrapped__("softmax") is special.softmax
+    with pytest.raises(AttributeError, match="no_such_function"):
+        special_function("no_such_function")
 
 
 @pytest.mark.parametrize("n", [FEWEST, 10, 20, 50, 200])

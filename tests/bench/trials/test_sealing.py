@@ -389,6 +389,20 @@ def test_attributes_that_policies_change_when_asked_are_no_change() -> None:
     assert seal.changes() == {"logging_policy.strided": True}
 
 
+def test_what_passed_once_as_a_cache_is_still_compared_afterwards() -> None:
+    seal = Seal(odd_problem(""))
+    policy: Any = seal.problem.target_policy
+    policy._made = [1]
+    assert seal.changes() == seal.changes() == {}
+    policy.named = vars(policy).pop("_made")
+    assert [*seal.changes()] == ["logging_policy.named"]
+    policy._made = vars(policy).pop("named")
+    policy._later = 2
+    assert seal.changes() == {}
+    policy.strided = policy.turned
+    assert seal.changes() == seal.changes() == {"logging_policy.strided": True}
+
+
 def test_what_a_policy_may_have_changed_itself_is_no_error_and_sampled_anew() -> None:
     policy = Odd("")
     held: Any = policy

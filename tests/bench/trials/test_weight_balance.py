@@ -11,7 +11,7 @@ import pytest
 from ope_bench import Column, Estimate, Schema, evaluate
 from ope_bench.contracts.data import Problem
 from ope_bench.trials import weights as module
-from ope_bench.trials.weights import weight_balance
+from ope_bench.trials.weights import weight_accuracy, weight_balance, weight_diagnostics
 from ope_environments.saito.toy import SaitoToy
 from ope_estimators.embedded.balancing.entropy_balancing import EntropyBalancing
 
@@ -210,6 +210,32 @@ def test_estimators_on_one_problem_share_what_is_prepared(monkeypatch):
     assert len(calls) == 1
     weight_balance(replace(given), estimate(weights_of()))
     assert len(calls) == 2
+
+
+def test_equal_weights_in_a_row_are_looked_at_once(monkeypatch):
+    given, w, calls = problem(), weights_of(), []
+    both = estimate(w), estimate(2.0 * w**2)
+    anew = [weight_accuracy(given, one) | weight_balance(given, one) for one in both]
+
+    def counted(one, of):
+        calls.append(1)
+        return weight_balance(one, of)
+
+    monkeypatch.setattr(module, "weight_balance", counted)
+    assert weight_diagnostics(given, estimate(w)) == anew[0]
+    assert weight_diagnostics(given, estimate(w.copy())) == anew[0]
+    assert len(calls) == 1
+    # An estimator that keeps its array changes it for the next one.
+    held = estimate(w)
+    weight_diagnostics(given, held)
+    held.weights[:] = 2.0 * w**2
+    assert weight_diagnostics(given, held) == anew[1]
+    others = [estimate(w, "action"), Estimate(0.0, weights=w), estimate(w)]
+    for number, one in enumerate(others, 3):
+        weight_diagnostics(given, one)
+        assert len(calls) == number
+    weight_diagnostics(replace(given), estimate(w))
+    assert len(calls) == 6
 
 
 def test_a_trial_records_the_balance_and_balanced_means_have_no_difference():
