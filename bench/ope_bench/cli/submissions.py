@@ -90,8 +90,6 @@ def submit(package: str, est: list[str] | None, into: Path, jobs: int, output: F
         if odd := [one for one in (found.name, *estimators) if not one.isascii()]:
             msg = f"'{odd[0]}': ids of submissions are ASCII, so that none looks like another"
             raise UsageError(msg)
-        # Before anything runs: the report is a file of an extra.
-        export.writer_for(into / name / "trials.parquet")
         rounds = Rounds(into)
         submitted = rounds.resolve(estimators)
         manifest = rounds.manifest(estimators, "", rounds.file.shard)

@@ -33,8 +33,9 @@ from ope_bench.gate.submission import (
 )
 from ope_bench.gate.verdict import alike
 from ope_bench.plugins.spec import PluginSpec, resolve
+from ope_bench.reader import DataFileError
 from ope_bench.statistics.ranks import mean_interval
-from ope_bench.store.export import COLUMNS, writer_for
+from ope_bench.store.export import column_types, read_parquet, row_groups
 from ope_bench.store.exported import newest_version, trial_of
 from ope_bench.suites.manifest import MAX_TRIALS, Manifest, parse_shard, plan, specs_of
 from ope_bench.suites.suite import Entry, Suite, find_suite, parse_selector
@@ -91,29 +92,23 @@ def read_trials(path: Path) -> tuple[Rows, Trials]:
     Raises
     ------
     UsageError : there are none, the file cannot be read, a column is missing or of another type, a
-        row names no trial, or pyarrow is missing.
+        row names no trial.
     """
-    writer_for(path)
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
-        with pq.ParquetFile(path) as file:
-            kinds = {one.name: one.type for one in file.schema_arrow}
-            for name, word in COLUMNS.items():
-                kind = pa.type_for_alias("string" if word == "json" else word)
-                needed = name in (*_NEEDED, "estimate", *TRUTHS)
-                if kinds.get(name, None if needed else kind) != kind:
-                    found = kinds.get(name, "missing")
-                    msg = f"{path}: column '{name}' is {found}; expected {kind}"
-                    raise UsageError(msg)
-            if not 0 < file.metadata.num_rows <= MAX_TRIALS:
-                msg = f"{path}: {file.metadata.num_rows:,} trials; expected 1 to {MAX_TRIALS:,}"
-                raise UsageError(msg)
-            rows: list[dict[str, Any]] = file.read().to_pylist()
-    except (OSError, ValueError) as exc:
-        msg = f"{path}: no exported trials: {' '.join(str(exc).split())[:200]}"
+        frame, _ = read_parquet(path)
+    except DataFileError as exc:
+        msg = f"{path}: no exported trials: {exc.what}"
         raise UsageError(msg) from exc
+    for name, kind in column_types().items():
+        needed = name in (*_NEEDED, "estimate", *TRUTHS)
+        if frame.schema.get(name, None if needed else kind) != kind:
+            found = frame.schema.get(name, "missing")
+            msg = f"{path}: column '{name}' is {found}; expected {kind}"
+            raise UsageError(msg)
+    if not 0 < frame.height <= MAX_TRIALS:
+        msg = f"{path}: {frame.height:,} trials; expected 1 to {MAX_TRIALS:,}"
+        raise UsageError(msg)
+    rows = list(row_groups(frame))
     trials, known = [], set[str]()
     for number, row in enumerate(rows, start=1):
         try:

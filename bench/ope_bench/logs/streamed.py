@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,7 +40,7 @@ from ope_bench.reader.frames import typed_table
 from ope_bench.reader.library import LibraryRefusalError, guarded, library
 from ope_bench.reader.mistakes import column_indices
 from ope_bench.reader.parquet import require_sizes
-from ope_bench.reader.text import as_names, settle, sorted_names, witnesses
+from ope_bench.reader.text import as_names, settle
 from ope_bench.trials.isolation import thread_limit
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -119,7 +120,8 @@ class Rows:
         for path, offset, at, size in part.groups:
             low, end = max(part.first - at, 0), min(part.last - at, size)
             for start in range(low, end, BATCH):
-                batch = self._slice(path, offset + start, min(BATCH, end - start), columns)
+                at_once = offset + start, min(BATCH, end - start)
+                batch = self.read(path, columns, methodcaller("slice", *at_once))
                 rows = batch if waiting is None else pl.concat([waiting, batch])
                 cut = begin + rows.height
                 if part.starts is not None and cut < part.last:
@@ -128,11 +130,12 @@ class Rows:
                     yield begin, self.table(rows[: cut - begin], begin)
                 waiting, begin = rows[cut - begin :], cut
 
-    def _slice(self, path: Path, offset: int, size: int, columns: Sequence[str]) -> Any:
+    def read(self, path: Path, columns: Sequence[str], change: Callable[[Any], Any]) -> Any:
+        """Return some rows of a file, of the types that their columns have in all files."""
         try:
             with guarded(path):
                 scan = library().scan_parquet(path, glob=False)
-                found = scan.select(columns).slice(offset, size).collect()
+                found = change(scan.select(columns)).collect()
                 return found.with_columns(
                     _widened(path, found[name], self.unified[name], self.spec.form)
                     for name in columns
@@ -345,14 +348,9 @@ def _scan(spec: LogSpec, run: Map, seed: int) -> tuple[Rows, list[Part], LogFact
     rows, groups = _prepared(spec, run)
     spec = rows.spec
     looked = list(run(partial(_look, rows), _whole(groups)))
-    names = (spec.action, *(spec.categorical or ()))
-    words = {
-        one: sorted_names(set().union(*(found["words"][one] for found in looked))) for one in names
-    }
-    rows = replace(rows, words=words)
     units = None
     if spec.unit is not None:
-        units = Units.of([one for found in looked for one in found["units"]])
+        units = Units.of([one for _, found in looked for one in found])
         if units.apart is not None:
             what = f"rows of unit '{units.apart}' are apart; sort the rows by `{spec.unit}`"
             raise DataFileError(Path(spec.table), what)
@@ -365,7 +363,7 @@ def _scan(spec: LogSpec, run: Map, seed: int) -> tuple[Rows, list[Part], LogFact
         before = np.cumsum([0.0, *run(partial(_weight_of, rows), parts)]).tolist()
         parts = [replace(one, weight=weight) for one, weight in zip(parts, before, strict=False)]
     pilot = _pilot(rows, groups)
-    limits = np.array([one["rewards"] for one in looked])
+    limits = np.array([one for one, _ in looked])
     facts = LogFacts(
         n=parts[-1].last,
         units=units,
@@ -403,17 +401,18 @@ def _prepared(spec: LogSpec, run: Map) -> tuple[Rows, list[Group]]:
     for what in (what for what, wrong in lacking.items() if wrong):
         msg = f"{at}: a log that is read in batches has {what}; else sample rows into a file"
         raise UsageError(msg)
+    pl = library()
     groups: list[Group] = []
     first = 0
     schemas: dict[Path, Any] = {}
     for path in files:
         try:
             with guarded(path):
-                scan = library().scan_parquet(path, glob=False)
+                scan = pl.scan_parquet(path, glob=False)
                 schemas[path] = scan.collect_schema()
                 names = schemas[path].names()
                 require_sizes(path, names)
-                size = int(scan.select(library().len()).collect().item())
+                size = int(scan.select(pl.len()).collect().item())
         except LibraryRefusalError as exc:
             raise DataFileError(path, f"is no Parquet file, or damaged: {exc}") from exc
         if not first:
@@ -426,27 +425,36 @@ def _prepared(spec: LogSpec, run: Map) -> tuple[Rows, list[Group]]:
     rows = Rows(spec)
     columns = rows.columns(spec.unit, spec.time)
     rows = replace(rows, unified=_unified(rows, schemas, columns))
-    seen: dict[str, list[Any]] = {}
-    for found in run(partial(_witnesses, rows, columns), _whole(groups)):
-        for name, some in found.items():
-            seen.setdefault(name, []).append(some)
-    whole = {name: library().concat(some) for name, some in seen.items()}
-    kinds = {name: _kind_of(some, spec.form, name in rows.names) for name, some in whole.items()}
+    types = {name: rows.unified.get(name, schemas[files[0]][name]) for name in columns}
+    whole = {
+        name: _distinct(rows, files, name)
+        for name, kind in types.items()
+        if name in rows.names or kind in (pl.String, pl.Categorical, pl.Enum)
+    }
+    kinds = {
+        name: _kind_of(some, spec.form, name in rows.names)
+        for name, some in whole.items()
+        if some.dtype == pl.String or some.dtype.is_float()
+    }
     floats = {name: kinds[name] for name, some in whole.items() if some.dtype.is_float()}
     rows = replace(rows, unified={**rows.unified, **floats}, kinds=kinds)
     given = {*(spec.categorical or ())}
     for name in spec.context:
         tables = (table for one in _whole(groups) for _, table in rows.tables(one, [name]))
         table = next(tables)
-        text = name not in given and kinds.get(name) == library().String
-        if text and whole[name].cast(library().Float64, strict=False).count():
+        text = name not in given and kinds.get(name) == pl.String
+        if text and whole[name].cast(pl.Float64, strict=False).count():
             # Words among numbers are refused with their place.
             rest = [one.frame for one in tables]
-            table = rows.table(library().concat([table.frame, *rest]), 0)
+            table = rows.table(pl.concat([table.frame, *rest]), 0)
         if name not in given and holds_names(table.column(name)):
             given.add(name)
     found = tuple(name for name in spec.context if name in given)
-    return replace(rows, spec=replace(spec, categorical=found)), groups
+    words = {
+        name: rows.table(whole[name].to_frame(), 0).column(name).codes()[1]
+        for name in (spec.action, *found)
+    }
+    return replace(rows, spec=replace(spec, categorical=found), words=words), groups
 
 
 def _unified(rows: Rows, schemas: Mapping[Path, Any], columns: list[str]) -> dict[str, Any]:
@@ -494,52 +502,33 @@ def _widened(path: Path, series: Any, kind: Any, form: TextForm) -> Any:
     return cast
 
 
-def _witnesses(rows: Rows, columns: list[str], part: Part) -> dict[str, Any]:
-    """Return values that settle the type of each column of texts or of names that are floats."""
+def _distinct(rows: Rows, files: Iterable[Path], name: str) -> Any:
+    """Return the values of a column, each once."""
     pl = library()
-    found: dict[str, list[Any]] = {}
-    for path, offset, _, size in part.groups:
-        schema = library().scan_parquet(path, glob=False).collect_schema()
-        texts = (pl.String, pl.Categorical, pl.Enum)
-        wanted = [
-            name
-            for name in columns
-            if (kind := rows.unified.get(name, schema[name])) in texts
-            or (kind.is_float() and name in rows.names)
-        ]
-        for start in range(0, size, BATCH) if wanted else ():
-            batch = rows._slice(path, offset + start, min(BATCH, size - start), wanted)
-            for series in batch.get_columns():
-                some = series.unique().drop_nulls()
-                if series.dtype.is_float():
-                    some = some.filter(some != some.floor()).head(1).cast(pl.Float64)
-                else:
-                    some = witnesses(some.cast(pl.String), rows.spec.form)
-                found.setdefault(series.name, []).append(some)
-    return {name: pl.concat(some) for name, some in found.items()}
+    found = [rows.read(one, [name], methodcaller("unique"))[name] for one in files]
+    if found[0].dtype in (pl.Categorical, pl.Enum):
+        found = [one.cast(pl.String) for one in found]
+    return pl.concat(found).unique()
 
 
 def _kind_of(some: Any, form: TextForm, names: bool) -> Any:
     """Return the type of a whole column, by values that settle it."""
     pl = library()
     if some.dtype.is_float():
-        return pl.Float64 if len(some) else pl.Int64
+        some = some.drop_nulls().cast(pl.Float64)
+        return pl.Float64 if (some != some.floor()).any() else pl.Int64
     settled = settle(some, form, spelled=names)
     if settled.dtype != pl.String or not names:
         return settled.dtype
     return pl.Int64 if as_names(settled).dtype.is_integer() else pl.String
 
 
-def _look(rows: Rows, part: Part) -> dict[str, Any]:
-    """Return the distinct names of a part, its range of rewards and its units' first rows."""
+def _look(rows: Rows, part: Part) -> tuple[tuple[float, float], list[tuple[IntArray, Any]]]:
+    """Return a part's range of rewards, and the first rows of its units with their names."""
     spec = rows.spec
-    names = (spec.action, *(spec.categorical or ()))
-    distinct: dict[str, set[str]] = {name: set() for name in names}
     limits: list[float] = []
     units: list[tuple[IntArray, Any]] = []
-    for first, table in rows.tables(part, {*names, spec.reward, spec.unit or spec.reward}):
-        for name in names:
-            distinct[name] |= set(table.column(name).codes()[1])
+    for first, table in rows.tables(part, {spec.reward, spec.unit or spec.reward}):
         reward = table.column(spec.reward).numbers(yes_no=True)
         limits += [float(np.nanmin(reward)), float(np.nanmax(reward))]
         if spec.unit is not None:
@@ -547,7 +536,7 @@ def _look(rows: Rows, part: Part) -> dict[str, Any]:
             code, units_here = table.column(spec.unit).codes()
             begin = np.flatnonzero(np.append(True, code[1:] != code[:-1]))
             units += [(first + begin, np.array(units_here)[code[begin]])]
-    return {"words": distinct, "rewards": (min(limits), max(limits)), "units": units}
+    return (min(limits), max(limits)), units
 
 
 def _weight_of(rows: Rows, part: Part) -> float:

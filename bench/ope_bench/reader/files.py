@@ -77,11 +77,11 @@ def read_table(
     if start.startswith(b"FEA1"):
         raise DataFileError(path, "is Feather of version 1; write version 2, or Parquet")
     if start.startswith(b"PAR1") or path.suffix == ".parquet":
-        frame = _binary(path, "Parquet", library().scan_parquet, columns)
+        frame = binary_frame(path, "Parquet", library().scan_parquet, columns)
     elif start.startswith(b"\xff\xff\xff\xff"):
-        frame = _binary(path, "Arrow", lambda at: library().read_ipc_stream(at).lazy(), columns)
+        frame = binary_frame(path, "Arrow", _arrow_stream, columns)
     elif start == b"ARROW1":
-        frame = _binary(path, "Arrow", library().scan_ipc, columns)
+        frame = binary_frame(path, "Arrow", library().scan_ipc, columns)
     else:
         with opened_text(path, form) as text:
             first = text.readline(FIRST_LINE)
@@ -188,7 +188,17 @@ def _require_memory(path: Path, rows: int, columns: int) -> None:
         raise DataFileError(path, what)
 
 
-def _binary(path: Path, kind: str, scan: Any, columns: Columns) -> Any:
+def _arrow_stream(path: Path) -> Any:
+    return library().read_ipc_stream(path).lazy()
+
+
+def binary_frame(path: Path, kind: str, scan: Any, columns: Columns = None) -> Any:
+    """Return the named columns of a file of typed columns, all if None.
+
+    Raises
+    ------
+    DataFileError : it is damaged, lacks a column, or has more rows than fit in memory.
+    """
     try:
         with guarded(path):
             lazy = scan(path, glob=False) if kind == "Parquet" else scan(path)

@@ -202,26 +202,6 @@ def as_kind(texts: Any, form: TextForm, kind: Any) -> Any:
     return without_missing(numbers.set(numbers.is_infinite(), None), form)
 
 
-def witnesses(texts: Any, form: TextForm) -> Any:
-    """Return some of the texts, of which `settle` and `as_names` make the same type as of all."""
-    pl = library()
-    frame = pl.DataFrame(
-        {"text": without_missing(texts.str.strip_chars(), form).unique().drop_nulls()}
-    )
-    text = frame["text"]
-    numbers, low = pointed(text, form), text.str.to_lowercase()
-    integers = numbers.cast(pl.Int128, strict=False)
-    kinds = {
-        "number": numbers.cast(pl.Float64, strict=False).is_finite(),
-        "integer": integers.is_not_null(),
-        "plain": integers.cast(pl.String) == numbers,
-        "name": text.str.contains(_INTEGER),
-        "flag": low.is_in(["true", "false"]),
-        "missing": low.is_in([*MISSING_WORDS]),
-    }
-    return frame.with_columns(**kinds).unique([*kinds])["text"]
-
-
 def without_missing(values: Any, form: TextForm) -> Any:
     """Return a series with null where it is empty or one of the words for missing."""
     pl = library()

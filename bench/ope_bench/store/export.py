@@ -18,6 +18,8 @@ from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.printable import without_formula
 from ope_bench.plugins.spec import PluginSpec
+from ope_bench.reader.files import binary_frame
+from ope_bench.reader.library import library
 from ope_bench.store.reader import Result, Run
 from ope_bench.trials.record import RECORD
 
@@ -49,13 +51,13 @@ COLUMNS: dict[str, str] = {
 }
 """Columns and their types."""
 
-RUNS = b"ope_bench.runs"
+RUNS = "ope_bench.runs"
 """Name of the facts of runs in the metadata of a Parquet file."""
 
 Rows = Iterator[dict[str, Any]]
 
 ROW_GROUP = 20_000
-"""Rows of a Parquet file that are in memory at once, some thirty megabytes."""
+"""Rows of a Parquet file that are objects of Python at once, some thirty megabytes."""
 
 
 def rows_of(results: Iterable[Result]) -> Rows:
@@ -121,7 +123,7 @@ def writer_for(path: Path) -> Writer:
 
     Raises
     ------
-    UsageError : the ending is unknown, or the package for such files is not installed.
+    UsageError : the ending is unknown.
     """
     writers = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parquet}
     writer = writers.get(path.suffix.lower())
@@ -129,12 +131,6 @@ def writer_for(path: Path) -> Writer:
         hint = did_you_mean(path.suffix.lower(), writers)
         msg = f"--to {path}: the name must end in .parquet, .csv or .jsonl{hint}"
         raise UsageError(msg)
-    if writer is _write_parquet:
-        try:
-            import pyarrow.parquet  # noqa: F401  to know before the store is read
-        except ImportError as exc:
-            msg = f'{path} needs an extra: pip install "ope-bench[parquet]"'
-            raise UsageError(msg) from exc
     return writer
 
 
@@ -164,22 +160,40 @@ def _write_jsonl(path: Path, rows: Rows, _: Sequence[Run]) -> int:
     return count
 
 
-def _write_parquet(path: Path, rows: Rows, runs: Sequence[Run]) -> int:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def column_types() -> dict[str, Any]:
+    """Return the columns of a Parquet file with their types."""
+    pl = library()
+    kinds = {"int64": pl.Int64, "double": pl.Float64, "bool": pl.Boolean}
+    return {name: kinds.get(kind, pl.String) for name, kind in COLUMNS.items()}
 
-    schema = pa.schema(
-        [
-            (name, pa.type_for_alias("string" if kind == "json" else kind))
-            for name, kind in COLUMNS.items()
-        ]
+
+def _write_parquet(path: Path, rows: Rows, runs: Sequence[Run]) -> int:
+    pl, types = library(), column_types()
+    groups, named = [pl.DataFrame(schema=types)], set[str]()
+    while group := list(islice(rows, ROW_GROUP)):
+        groups.append(pl.DataFrame(group, schema=types))
+        named.update(row.get(name, "") for row in group for name in ("run_id", "made_by"))
+    frame = pl.concat(groups)
+    kept = [vars(run) for run in runs if run.id in named]
+    frame.write_parquet(
+        path, compression="zstd", row_group_size=ROW_GROUP, metadata={RUNS: _json(kept)}
     )
-    count, named = 0, set[str]()
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while group := list(islice(rows, ROW_GROUP)):
-            writer.write_table(pa.Table.from_pylist(group, schema=schema))
-            count += len(group)
-            named.update(row.get(name, "") for row in group for name in ("run_id", "made_by"))
-        kept = [vars(run) for run in runs if run.id in named]
-        writer.add_key_value_metadata({RUNS: _json(kept).encode()})
-    return count
+    return int(frame.height)
+
+
+def read_parquet(path: Path) -> tuple[Any, str | None]:
+    """Return the rows of a Parquet file as a Polars frame, and the facts of its runs as JSON.
+
+    Raises
+    ------
+    DataFileError : it is damaged, or has more rows than fit in memory.
+    """
+    pl = library()
+    frame = binary_frame(path, "Parquet", pl.scan_parquet)
+    return frame, pl.read_parquet_metadata(path).get(RUNS)
+
+
+def row_groups(frame: Any) -> Rows:
+    """Yield the rows of a Polars frame, of which few are objects of Python at once."""
+    for part in frame.iter_slices(ROW_GROUP):
+        yield from part.iter_rows(named=True)

@@ -18,7 +18,7 @@ from ope_bench.base.errors import StoreError, UsageError
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import file
-from ope_bench.store.export import ROW_GROUP, RUNS, writer_for
+from ope_bench.store.export import read_parquet, row_groups
 from ope_bench.store.reader import RUN_COLUMNS, Run
 from ope_bench.trials.record import (
     RECORD,
@@ -64,31 +64,23 @@ def connect(path: Path) -> sqlite3.Connection:
     Raises
     ------
     StoreError : the file is missing, or is no export.
-    UsageError : pyarrow is not installed.
     """
     if not path.is_file():
         msg = f"there is no export {path}; `ope-bench export --to {path.name}` makes one"
         raise StoreError(msg)
-    try:
-        writer_for(path)
-    except UsageError as exc:
-        msg = f'reading {path} needs an extra: pip install "ope-bench[parquet]"'
-        raise UsageError(msg) from exc
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     db = sqlite3.connect("", isolation_level=None)
     try:
         file.migrate(db)
-        with pq.ParquetFile(path) as opened, file.transaction(db):
-            lacks = [name for name in NEEDED if name not in opened.schema_arrow.names]
+        frame, told = read_parquet(path)
+        with file.transaction(db):
+            lacks = [name for name in NEEDED if name not in frame.columns]
             if lacks:
                 raise ValueError(f"it lacks the column {lacks[0]}")  # noqa: EM102
-            told = (opened.metadata.metadata or {}).get(RUNS)
-            _fill(db, _rows(opened), _runs(path, None if told is None else json.loads(told)))
+            facts = None if told is None else json.loads(told)
+            _fill(db, row_groups(frame), _runs(path, facts))
         db.execute("PRAGMA query_only = ON")
     except (
-        *(OSError, pa.ArrowException, sqlite3.Error, LookupError, TypeError, ValueError),
+        *(OSError, UsageError, sqlite3.Error, LookupError, TypeError, ValueError),
         *(AttributeError, RecursionError),
     ) as exc:
         db.close()
@@ -98,11 +90,6 @@ def connect(path: Path) -> sqlite3.Connection:
         db.close()
         raise
     return db
-
-
-def _rows(opened: Any) -> Iterator[Row]:
-    for batch in opened.iter_batches(ROW_GROUP):
-        yield from batch.to_pylist()
 
 
 def _runs(path: Path, told: Sequence[Row] | None) -> dict[str, Run]:

@@ -103,7 +103,7 @@ class RecordField:
     name : name of the field.
     to_plain : converts a value that is not None to a plain value.
     from_plain : converts a plain value back; None where both are equal.
-    type : pyarrow's name of the exported type; ``json`` for JSON text.
+    type : name of the exported type, such as ``int64``; ``json`` for JSON text.
     exported : whether exports have it.
     baseline : its group of values in a line of a baseline; None if it is not in baselines.
     """

@@ -206,14 +206,6 @@ def test_only_a_packages_own_estimators_are_submitted(desk: Desk, honest: dict[s
     assert told["exit_code"] == 2
 
 
-def test_a_missing_extra_is_named_before_a_trial_runs(
-    desk: Desk, honest: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    monkeypatch.setattr(submissions, "_run", lambda *given: pytest.fail("trials ran"))
-    assert desk.submit("acme-honest")["exit_code"] == 2
-
-
 def test_an_estimator_of_another_package_is_refused_before_it_runs(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
