@@ -151,7 +151,7 @@ def _doctor_text(facts: dict[str, Any]) -> str:
     for name, extra in facts["extras"].items():
         versions = ", ".join(f"{one} {version}" for one, version in extra["versions"].items())
         missing = extra["install"] and f"MISSING, {extra['install']}"
-        lines.append(f"extra     {name}: {missing or versions}")
+        lines.append(f"extra     {name}: {missing or versions or 'needs nothing'}")
     cores = f"{hardware['usable_cores']} of {hardware['cores']} cores usable"
     lines.append(f"cpu       {hardware['cpu']}, {cores}")
     lines.append(f"memory    {format_size(hardware['memory_bytes'])}")

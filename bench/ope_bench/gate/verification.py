@@ -102,8 +102,8 @@ def read_trials(path: Path) -> tuple[Rows, Trials]:
     for name, kind in column_types().items():
         needed = name in (*_NEEDED, "estimate", *TRUTHS)
         if frame.schema.get(name, None if needed else kind) != kind:
-            found = frame.schema.get(name, "missing")
-            msg = f"{path}: column '{name}' is {found}; expected {kind}"
+            found = str(frame.schema.get(name, "missing")).lower()
+            msg = f"{path}: column '{name}' is {found}; expected {str(kind).lower()}"
             raise UsageError(msg)
     if not 0 < frame.height <= MAX_TRIALS:
         msg = f"{path}: {frame.height:,} trials; expected 1 to {MAX_TRIALS:,}"

@@ -18,7 +18,7 @@ from ope_bench.contracts.data import Problem
 from ope_bench.contracts.plugins import Estimator, refuse_unused
 from ope_bench.contracts.random import DataSeed
 from ope_bench.contracts.view import Access, FitCache, View
-from ope_bench.logs.finding import Check, Finding, contents_of, findings_table
+from ope_bench.logs.finding import Check, Finding, contents_of, findings_table, mean_text
 from ope_bench.logs.log_data import ESTIMATED, ColumnFact, LogData
 from ope_bench.logs.problem import (
     below_one,
@@ -397,7 +397,7 @@ def _mean_weight(log: LogData, name: str, weights: FloatArray, lacks: str) -> It
         fine = None
     above = z is not None and mean > _FAR_ABOVE and z > _FAR_Z
     below = z is not None and mean < _FAR_BELOW and z < -_FAR_Z
-    what = f"the weights average {mean:.3f}; 1 is right"
+    what = f"the weights average {mean_text(mean)}; 1 is right"
     if z is not None:
         what += f" (z = {z:.1f})" if np.isfinite(z) else " (all weights are equal)"
     cure = ""

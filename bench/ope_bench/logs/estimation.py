@@ -25,7 +25,7 @@ from ope_bench.execution import Event, Executor, Finished, Message
 from ope_bench.execution.runner import RunCounts, interruptible
 from ope_bench.logs.checks import CONFOUNDING as CONFOUNDING
 from ope_bench.logs.checks import default_estimators, findings_of, what_lacks
-from ope_bench.logs.finding import Check, Finding
+from ope_bench.logs.finding import Check, Finding, mean_text
 from ope_bench.logs.log_data import ESTIMATED, LogData, stored_log
 from ope_bench.logs.problem import (
     BASELINE,
@@ -58,7 +58,7 @@ from ope_bench.logs.result import (
     span,
 )
 from ope_bench.logs.rewards import each_reward
-from ope_bench.logs.segments import segment_codes, segments_of, terms_file
+from ope_bench.logs.segments import segment_codes, segments_of
 from ope_bench.plugins.spec import PluginSpec, distinct_labels, resolve, spec_of
 from ope_bench.report.tables import figure, percent
 from ope_bench.statistics.unit_errors import standard_error
@@ -303,9 +303,10 @@ def segments_by_policy(
         rule = recommendation_for(log, name)
         known = by_selector(records[name], specs, rule)
         others = sorted(records[name], key=lambda one: one.trial.estimator.id not in COMPARED)
-        file = terms_file([*map(known.get, rule.errors), *others])
-        at = folder / file if file else None
-        found[name] = segments_of(log, name, *cut, at, level) if cut is not None else ()
+        candidates = [one for one in (*map(known.get, rule.errors), *others) if one is not None]
+        record = next((one for one in candidates if one.diagnostics.get(TERMS)), None)
+        if cut is not None:
+            found[name] = segments_of(log, name, *cut, record, folder, level)
     return found
 
 
@@ -413,8 +414,12 @@ def failed_checks_note(found: Sequence[Finding]) -> str:
     failed = [one for one in findings if not one.passed]
     if not failed:
         return all_passed(len(findings), " of the log")
-    means = {Check.MEAN_WEIGHT: " {:.3f} instead of 1"}
-    names = ", ".join(one.name + means.get(one.check, "").format(one.value) for one in failed)
+    names = ", ".join(
+        f"{one.name} {mean_text(one.value)} instead of 1"
+        if one.check is Check.MEAN_WEIGHT and one.value is not None
+        else one.name
+        for one in failed
+    )
     return (
         f"{len(failed)} of {counted(len(findings), 'check')} of the log "
         f"say{'s' if len(failed) == 1 else ''} LOOK ({names}): "

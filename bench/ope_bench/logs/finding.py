@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ope_bench.report.tables import Entry, TableColumn, TextTable, cells
+from ope_bench.report.tables import Entry, TableColumn, TextTable, cells, figure
+
+
+def mean_text(mean: float) -> str:
+    """Return a mean weight; one of hundreds of digits by its size.
+
+    >>> mean_text(0.98642), mean_text(1.57e289)
+    ('0.986', '1.57e289')
+    """
+    return f"{mean:.3f}" if abs(mean) < _LONGEST else figure(mean)
+
+
+_LONGEST = 1e6
 
 
 class Check(enum.StrEnum):

@@ -43,6 +43,10 @@ _NO_PROBABILITIES = {
     "probability": "the target policy is known for logged actions only; give "
     "`target: {table: FILE}` or `{policy: FILE.py:NAME}`",
 }
+_LISTS = (
+    "a log has one action a row; this estimator is of lists of several, or of several loggers: "
+    "`ope-bench show` names the environments that have them"
+)
 _NO_SAMPLE = (
     "there is no target sample; give `target: {action: COLUMN}`, `{table: FILE}` or "
     "`{policy: FILE.py:NAME}`"
@@ -59,7 +63,8 @@ def problem_of(log: LogData, name: str, rng: np.random.Generator | None = None) 
     rng : draws the target sample where the policy's probabilities are known; None for none.
     """
     target = log.targets[name]
-    unavailable: dict[str, str] = {}
+    parts: tuple[str, ...] = ("slot", "prefix_propensity", "joint_propensity", "stratum")
+    unavailable = dict.fromkeys((*parts, "position_marginals", "stratum_policies"), _LISTS)
     for part in ("propensity", "logging_policy", "predicted_reward"):
         if getattr(log, part.removesuffix("_policy")) is None:
             unavailable[part] = _REASONS[part]

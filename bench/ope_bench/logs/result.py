@@ -14,7 +14,7 @@ from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.boards.columns import Style
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.requirements import data_frame
-from ope_bench.report import needs_extra, tables
+from ope_bench.report import access_legend, needs_extra, tables
 from ope_bench.report.tables import TextTable
 
 
@@ -272,7 +272,11 @@ class Estimates(LogResult):
             )
             title = "differences between policies"
             found.append(tables.TextTable(title=title, columns=columns, rows=differences))
-        found[-1] = replace(found[-1], notes=(*found[-1].notes, *self.notes))
+        legend = (
+            "ESS: effective sample size of the weights, of the rows; largest: the largest weight, "
+            f"of the sum of all; {access_legend(row.access for row in self)}"
+        )
+        found[-1] = replace(found[-1], notes=(*found[-1].notes, legend, *self.notes))
         return found
 
     def to_pandas(self) -> Any:

@@ -55,14 +55,14 @@ def segment_codes(log: LogData, by: str) -> tuple[IntArray, list[str]]:
     return codes, names
 
 
-def terms_file(records: Sequence[TrialRecord | None]) -> str:
-    """Return the file of the first estimate's terms, "" where none has some."""
-    found = (one.diagnostics.get(TERMS) for one in records if one is not None)
-    return str(next((one for one in found if one), ""))
-
-
 def segments_of(
-    log: LogData, name: str, codes: IntArray, names: Sequence[str], file: Path | None, level: float
+    log: LogData,
+    name: str,
+    codes: IntArray,
+    names: Sequence[str],
+    record: TrialRecord | None,
+    folder: Path,
+    level: float,
 ) -> tuple[Segment, ...]:
     """Return a policy's segments; without values where no estimator has terms.
 
@@ -71,23 +71,38 @@ def segments_of(
     log : the log.
     name : of the policy.
     codes, names : of the segments.
-    file : of the terms of an estimate.
+    record : of an estimate whose terms are in a file of `folder`; None for none.
+    folder : where the log is stored.
     level : with which all intervals of the values hold at once, and all of the lifts.
     """
     rows = np.bincount(codes, minlength=len(names))
     found = [Segment(level=one, rows=int(n)) for one, n in zip(names, rows, strict=True)]
-    if file is None:
+    if record is None:
         return tuple(found)
-    terms = np.asarray(np.load(file))
+    terms = np.array(np.load(folder / str(record.diagnostics[TERMS])))
+    share = np.ones(log.n) if log.weight is None else log.weight / log.weight.mean()
+    # Terms are weighted around the mean of the whole log.
+    terms += (share - 1.0) * terms.mean()
+    weights = log.weights(name)
+    valued = rows > 0
+    if record.trial.estimator.id == "ipws" and weights is not None:
+        # Weights that average to one in the log do not in a segment, whose value could leave the
+        # range of the rewards.
+        weights = weights * share
+        total = np.bincount(codes, weights, len(names))
+        valued = total > 0
+        mean = np.bincount(codes, weights * log.reward, len(names)) / np.where(valued, total, 1.0)
+        scale = np.bincount(codes, share, len(names)) / np.where(valued, total, 1.0)
+        terms = share * mean[codes] + (weights * (log.reward - mean[codes])) * scale[codes]
     unit = unit_of(log)
-    values = simultaneous_means(terms, codes, len(names), unit, level)
+    values = simultaneous_means(terms, codes, len(names), unit, level, share)
     # What rounding leaves of equal policies is no difference.
-    apart = terms - log.reward_terms
-    apart[np.abs(apart) <= 1e-12 * np.abs(log.reward_terms).max()] = 0.0
-    lifts = simultaneous_means(apart, codes, len(names), unit, level)
-    for at, one in enumerate(found):
+    apart = terms - share * log.reward
+    apart[np.abs(apart) <= 1e-12 * np.abs(share * log.reward).max()] = 0.0
+    lifts = simultaneous_means(apart, codes, len(names), unit, level, share)
+    for at in np.flatnonzero(valued):
         (value, half), (lift, lift_half) = values[at], lifts[at]
-        found[at] = one = replace(one, value=value, lift=lift)
+        found[at] = one = replace(found[at], value=value, lift=lift)
         if not few_rewards(log.part(np.flatnonzero(codes == at)), name):
             found[at] = replace(
                 one,
@@ -100,22 +115,29 @@ def segments_of(
 
 
 def simultaneous_means(
-    terms: FloatArray, codes: IntArray, count: int, unit: IntArray, level: float
+    terms: FloatArray,
+    codes: IntArray,
+    count: int,
+    unit: IntArray,
+    level: float,
+    share: FloatArray | None = None,
 ) -> list[tuple[float, float]]:
     """Return the mean of terms in each segment, and half the width of its interval.
 
     Parameters
     ----------
-    terms : (n,)
+    terms : (n,), each times its share.
     codes : (n,), segments, all below ``count``.
     unit : (n,)
     level : with which all intervals hold at once.
+    share : (n,), for how many rows each stands; one each where None.
     """
-    rows = np.bincount(codes, minlength=count)
-    means = np.bincount(codes, weights=terms, minlength=count) / rows
+    share = np.ones(len(terms)) if share is None else share
+    rows = np.bincount(codes, share, count)
+    means = np.bincount(codes, terms, count) / rows
     inside = codes[:, None] == np.arange(count + 1)
     # One more column without spread: differences to it are the means.
-    parts = inside * (terms[:, None] - np.append(means, 0.0)) / np.append(rows, 1)
+    parts = inside * (terms[:, None] - share[:, None] * np.append(means, 0.0)) / np.append(rows, 1)
     influence = np.stack([sum_by_unit(one, unit) for one in parts.T], axis=1)
     quantile, error = simultaneous(influence, 1 - level, versus_last=True)
     return [

@@ -89,6 +89,11 @@ class Shortlist(LogResult):
     winner: Mapping[str, Any] | None
     notes: tuple[str, ...] = (CONFOUNDING,)
 
+    def contents(self) -> dict[str, Any]:
+        """Return all fields; where nothing has won, a message says why."""
+        why = {} if self.winner is not None else {"message": self.summary()}
+        return {**super().contents(), **why}
+
     def table(self, verdicts: Mapping[str, Entry] = MappingProxyType({})) -> TextTable:
         """Return one line for each policy, with a verdict where some are given."""
         rows = tuple(

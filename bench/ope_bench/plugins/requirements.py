@@ -129,6 +129,7 @@ EXTRAS: dict[str, dict[str, str]] = {
     "flow": {"torch": "torch", "zuko": "zuko"},
     "dask": {"distributed": "distributed"},
     "report": {"altair": "altair", "vl_convert": "vl-convert-python"},
+    "parquet": {},
 }
 """Packages of the extra ``all``: extra to module to distribution.
 

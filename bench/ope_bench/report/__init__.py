@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 
 from ope_bench.base.errors import UsageError
@@ -51,3 +51,14 @@ def access_letters(access: Sequence[str]) -> str:
     # Who has the policy has its propensities.
     words = [one for one in access if one != "propensity" or "logging_policy" not in access]
     return "".join(ACCESS_LETTERS.get(word, "?") for word in words) or MISSING
+
+
+def access_legend(shown: Iterable[Sequence[str]]) -> str:
+    """Return what the letters of some estimators' data mean."""
+    letters = {letter for access in shown for letter in access_letters(access)}
+    used = [
+        f"{letter} {word.replace('_', ' ')}"
+        for word, letter in ACCESS_LETTERS.items()
+        if letter in letters
+    ]
+    return f"access: {', '.join(used).replace('- samples', '- samples only')}"

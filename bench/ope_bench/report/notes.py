@@ -10,7 +10,7 @@ from ope_bench.boards import built_in_columns as built_in
 from ope_bench.boards.board import Board, Row
 from ope_bench.boards.over_settings import OverSettings, RegretBoard
 from ope_bench.outcomes import Sources, codes_over
-from ope_bench.report import tables
+from ope_bench.report import access_legend, tables
 from ope_bench.report.tables import figure, percent, row_name
 from ope_bench.statistics.error_distribution import BOOTSTRAP_SEED, COVERED, resamples_of
 from ope_bench.trials.status import Status
@@ -219,13 +219,7 @@ def _notes_on_rows(board: Board, shown: set[str]) -> Iterator[str]:
         for reason, names in _grouped(withheld):
             yield f"standard error withheld: {names}: {reason}"
     if "access" in shown:
-        letters = {letter for row in board.rows for letter in tables.access_letters(row.access)}
-        used = [
-            f"{letter} {word.replace('_', ' ')}"
-            for word, letter in tables.ACCESS_LETTERS.items()
-            if letter in letters
-        ]
-        yield f"access: {', '.join(used).replace('- samples', '- samples only')}"
+        yield access_legend(row.access for row in board.rows)
     if "estimator" in shown:
         origins = ((row.origin, row_name(row)) for row in board.rows if row.origin)
         others = ((origin, name) for origin, name in origins if not origin.startswith(OURS))

@@ -99,12 +99,17 @@ class Document:
             # An unknown key is often a required one with a typing slip. Each member of a union
             # that does not match is a problem: the deepest one is what the user meant.
             order = {"unexpected_keyword_argument": 0, "missing": 1, "literal_error": 2}
+            problems: Any = exc.errors(include_url=False)
+            empty = [one["loc"][-1] for one in problems if one["input"] in ("", [])]
             worst: Any = min(
-                exc.errors(include_url=False),
+                problems,
                 key=lambda one: (order.get(one["type"], 3), -len(self._known_path(one["loc"]))),
             )
             path = self._known_path(worst["loc"])
-            raise self.error(_describe(worst, path, [one.name for one in keys]), *path) from exc
+            said = _describe(worst, path, [one.name for one in keys])
+            if worst["input"] in ("", []) and len(empty) > 1:
+                said = f"{', '.join(f'`{one}:`' for one in empty)} have no value; add one to each"
+            raise self.error(said, *path) from exc
         return validated
 
 
@@ -176,7 +181,7 @@ def _describe(problem: Any, path: Place, known: Sequence[str]) -> str:
     # pydantic calls the key of a mapping [key].
     if kind == "unexpected_keyword_argument" or name == "[key]":
         return f"unknown key '{key}'{did_you_mean(key, words)} (expected: {', '.join(words)})"
-    if value is None:
+    if value is None or value in ("", []):
         return f"`{key}:` has no value; add one"
     hint = did_you_mean(value, words) if isinstance(value, str) else ""
     reason = problem["msg"][0].lower() + problem["msg"][1:]

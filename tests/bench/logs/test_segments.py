@@ -77,9 +77,8 @@ def test_who_loses_is_said_and_values_are_those_of_the_rows():
     for one in target.segments:
         part = frame["group"] == one.level
         assert one.rows == part.sum()
-        # The terms are weighted once for the whole log.
-        by_hand = (weight * (frame["r"] - target.rows[0].value))[part].mean() / weight.mean()
-        assert one.value == pytest.approx(target.rows[0].value + by_hand, abs=1e-9)
+        by_hand = (weight * frame["r"])[part].sum() / weight[part].sum()
+        assert one.value == pytest.approx(by_hand, abs=1e-9)
         assert one.low < one.value < one.high
     lift = {one.level: (one.lift_low, one.lift_high) for one in target.segments}
     assert lift["b"][1] < 0 < lift["a"][0]
@@ -154,3 +153,26 @@ def test_the_command_has_segments(tmp_path, capsys):
     keys = ["level", "rows", "value", "low", "high", "lift", "lift_low", "lift_high"]
     assert list(document["segments"][0]) == keys
     assert document["targets"][0]["segments"] == document["segments"]
+
+
+def test_segments_of_ipws_are_ratios_within_the_range_also_of_weighted_rows():
+    rng = np.random.default_rng(8)
+    n = 300
+    level = np.array(["a", "b", "c"])[np.arange(n) % 3]
+    frame = {"x": level, "a": rng.integers(0, 2, n), "r": rng.integers(0, 2, n)}
+    frame |= {"p": np.full(n, 0.5), "v": np.array([1.0, 4.0, 1.6])[np.arange(n) % 3]}
+    # Nothing but ones where the weights are large.
+    frame["q"] = np.where(level == "a", 0.9, np.where(level == "b", 0.6, 0.0))
+    frame["r"] = np.where(level == "a", 1, frame["r"])
+    given = {"context": ["x"], "action": "a", "reward": "r", "propensity": "p", "target": "q"}
+    for weight in (None, "v"):
+        log = Log.from_frame(frame, **given, weight=weight)
+        made = estimate(log, ["ipws"], by="x").targets[0].segments
+        for one in made[:2]:
+            inside = frame["x"] == one.level
+            w = frame["q"][inside] * (frame["v"][inside] if weight else 1.0)
+            right = (w * frame["r"][inside]).sum() / w.sum()
+            assert one.value == pytest.approx(right)
+            assert one.lift == pytest.approx(right - frame["r"][inside].mean())
+        assert made[0].value == 1.0
+        assert (made[2].rows, made[2].value, made[2].lift) == (100, None, None)

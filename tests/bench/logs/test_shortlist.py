@@ -137,3 +137,13 @@ def test_policies_given_by_columns_of_probabilities_have_no_value(incumbent, tmp
     assert "no policy has a value here" in said
     assert "`table: FILE` or `policy: FILE.py:NAME`" in said
     assert "`ope-bench estimate`" in said
+
+
+def test_json_says_why_no_policy_has_won():
+    rows = [("new", None), ("old", None)]
+    log = SimpleNamespace(notes=())
+    document = values_alone(log, rows).as_json()
+    assert document["winner"] is None
+    assert "needs propensities" in document["message"]
+    known = values_alone(log, [("new", 0.5), ("old", 0.4)]).as_json()
+    assert known["message"].startswith("a shortlist needs")
