@@ -23,7 +23,7 @@ from ope_bench.logs.policy_code import (
 from ope_bench.logs.source import SLACK, distribution, load_table, probabilities_of
 from ope_bench.plugins.registry import registry
 from ope_bench.reader import Column, DataFileError, Table, finite_number, table_of
-from ope_bench.reader.frames import in_order_of, is_shuffled, places_in
+from ope_bench.reader.frames import in_order_of, is_shuffled, places_in, series_of, shortest
 from ope_bench.reader.mistakes import is_index
 from ope_bench.reader.text import name_of, sorted_names, spelled_as
 
@@ -645,7 +645,11 @@ def policy_array(given: Any, name: str, dtype: Any = np.float64) -> FloatArray:
         if isinstance(given, np.ma.MaskedArray):
             # What is masked is missing.
             given = np.ma.filled(given.astype(np.float64), np.nan)
-        array = np.asarray(given, dtype=dtype)
+        array = np.asarray(given)
+        if array.dtype in (np.float16, np.float32) and dtype is not None:
+            # As in columns: the shortest text of each, so that .1 is .1.
+            array = shortest(series_of(array.ravel())).to_numpy().reshape(array.shape)
+        array = np.asarray(array, dtype=dtype)
     except (TypeError, ValueError) as exc:
         msg = f"{name}: the array holds other things than numbers, or rows differ in length"
         raise UsageError(msg) from exc

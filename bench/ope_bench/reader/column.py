@@ -29,7 +29,9 @@ BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 Kind = Literal["integer", "float", "boolean", "text", "time", "list", "other"]
 
-_AS_TEXTS = "make texts or numbers of them (such as `.astype(str)` of pandas)"
+_AS_TEXTS = (
+    "make texts or numbers of them (such as `.astype(str)` or `.dt.total_seconds()` of pandas)"
+)
 
 _YES = {"yes": 1.0, "y": 1.0, "true": 1.0, "no": 0.0, "n": 0.0, "false": 0.0}
 
@@ -169,7 +171,7 @@ class Column:
         if self.kind == "time":
             return f"{shown!r} is a time, not a finite number; {cure}"
         if self.kind in ("list", "other"):
-            return f"{self._holds}, not numbers; {cure if self.kind == 'list' else _AS_TEXTS}"
+            return f"{self._holds}, not numbers; {cure if self.kind == 'list' else self._cure}"
         if not has_comma(shown) and is_nearly_number(shown, self.form.decimal):
             cure = f"leave out marks of thousands, percent signs and currencies; {cure}"
         elif has_comma(shown):
@@ -183,6 +185,10 @@ class Column:
             "lists" if self.kind == "list" else f"other things ({type(self.series[0]).__name__})"
         )
         return f"holds {what}"
+
+    @property
+    def _cure(self) -> str:
+        return "write a column for each key" if isinstance(self.series[0], dict) else _AS_TEXTS
 
     # Names
 
@@ -209,7 +215,7 @@ class Column:
     def _coded(self) -> tuple[IntArray, Any]:
         pl = library()
         if self.kind in ("list", "other"):
-            self.error(0, f"{self._holds}, not names; {_AS_TEXTS}, or name another column")
+            self.error(0, f"{self._holds}, not names; {self._cure}, or name another column")
         # What is missing among numbers is a word among texts.
         series = self.series
         if series.dtype == pl.String and not self.part:

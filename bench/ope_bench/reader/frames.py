@@ -399,6 +399,12 @@ def typed_table(
     return Table(path, place, pl.DataFrame(found), form, texts=texts, **more)
 
 
+def shortest(series: Any) -> Any:
+    """Return floats of 32 bits or less as their shortest texts read, as a text file has them."""
+    pl = library()
+    return series.cast(pl.String).cast(pl.Float64)
+
+
 def _typed(series: Any, spelled: bool, form: TextForm) -> Any:
     pl = library()
     dtype = series.dtype
@@ -409,8 +415,7 @@ def _typed(series: Any, spelled: bool, form: TextForm) -> Any:
     elif dtype.is_integer():
         series = narrow(series) if dtype in (pl.UInt64, pl.Int128) else series.cast(pl.Int64)
     elif dtype in (pl.Float32, getattr(pl, "Float16", pl.Float32)):
-        # The shortest text of a float of 32 bits is what a text file holds.
-        series = series.cast(pl.String).cast(pl.Float64)
+        series = shortest(series)
     elif dtype == pl.Date or isinstance(dtype, pl.Datetime):
         if getattr(dtype, "time_zone", None):
             series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from ope_bench import Log, TargetPolicy, estimate, shortlist
 from ope_bench.base.errors import UsageError
 from ope_bench.cli.app import invoke
 from ope_bench.logs.recommendation import recommendation_for
+from ope_bench.logs.shortlist import values_alone
 from ope_bench.statistics.simultaneous import simultaneous
 from support.small_logs import discrete, frame_of, write_small
 

@@ -217,3 +217,22 @@ def test_lists_are_vectors_whichever_comes_first_and_a_wrong_one_is_named():
         wrong[at] = "none of it"
         with pytest.raises(UsageError, match=f"row {at}, column 'x'.*no list of numbers"):
             log({**FRAME, "x": wrong}, target={"probability": "p"})
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_small_floats_are_what_they_are_written_as_in_every_form(kind):
+    shares = np.tile(np.array([0.1, 0.9], dtype=kind), (N, 1))
+    right = log(target=np.tile([0.1, 0.9], (N, 1)), actions=ACTIONS).targets["target"].matrix
+    for target in (shares, shares[:, :, None], pd.DataFrame(shares, columns=ACTIONS)):
+        found = log(target=target, actions=ACTIONS).targets["target"].matrix
+        assert (found.toarray() == right.toarray()).all()
+
+
+def test_what_holds_mappings_or_durations_has_its_cure():
+    said = {
+        "a column for each key": [{"age": k} for k in range(N)],
+        "total_seconds": pd.Series(pd.to_timedelta(np.arange(N), unit="s")),
+    }
+    for cure, values in said.items():
+        with pytest.raises(UsageError, match=f"column 'x'.*{cure}"):
+            log({**FRAME, "x": values}, target={"probability": "p"})
