@@ -109,6 +109,7 @@ class GrowthBook(LogFormat):
     lacks = (
         "names of the variations: they are numbers from 0",
         "conversions that came later than the export: leave out rows that are too young",
+        "views without a value: they are left out; write 0 where none means no conversion",
     )
 
     def decision(self, event: Mapping[str, Any]) -> Decision | None:
@@ -156,12 +157,13 @@ class RouterLines(LogFormat):
     """Decisions of a router of language models, a JSON line each.
 
     ``model`` answered; ``propensity`` is its probability, or ``weights`` those of all models by
-    name; ``quality`` is the reward. ``cost`` stays a column, ``embedding`` and ``features`` are
-    the context, ``session`` the unit and ``timestamp`` the time.
+    name; ``quality`` is the reward, named ``reward`` in the log. ``cost`` stays a column,
+    ``embedding`` and ``features`` are the context, ``session`` the unit, ``timestamp`` the time.
     """
 
     lacks = (
-        "a judge's error: quality is taken as it is",
+        "a judge's error: quality is taken as it is, under the name `reward`",
+        "a second reward: for costs, too, write `reward: [reward, cost]`",
         "requests that were never answered: count them, and name `decisions`",
     )
 
@@ -174,8 +176,12 @@ class RouterLines(LogFormat):
             msg = f"model '{model}' is not among its weights"
             raise ValueError(msg)
         total = sum(map(float, weights.values()))
+        if weights and total <= 0:
+            msg = f"the weights of {', '.join(weights)} sum to {total:g}; expected a positive sum"
+            raise ValueError(msg)
         chances = {name: float(one) / total for name, one in weights.items()}
-        given, quality = event.get("propensity", chances.get(model)), event.get("quality")
+        given, quality = event.get("propensity"), event.get("quality")
+        given = chances.get(model) if given is None else given
         context = scalars(event.get("features") or {})
         if event.get("embedding") is not None:
             context["embedding"] = [float(one) for one in event["embedding"]]

@@ -13,7 +13,7 @@ import numpy as np
 from ope_bench.base.errors import UsageError, short_errors
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.logs.loading import context_names, encode
-from ope_bench.logs.problem import normal_interval
+from ope_bench.logs.problem import normal_interval, without_rounding
 from ope_bench.logs.result import LogResult, as_wide
 from ope_bench.logs.source import load_table, probabilities_of
 from ope_bench.reader import Table, TextForm
@@ -258,6 +258,7 @@ def ab(
     if features is None and error and (centered or 0.0) < 0.8 * error:
         notes.append("rewards are far from 0: with --context, of any column, it is narrower")
     plain, error_of_means, carry = two.difference_of_means()
+    plain, error_of_means = without_rounding(plain, error_of_means, float(abs(two.reward).max()))
     ends = normal_interval(plain, error_of_means, level, carry)
     if reward_range is None and np.isin(two.reward, (0.0, 1.0)).all():
         reward_range = 0.0, 1.0

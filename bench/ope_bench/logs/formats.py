@@ -285,7 +285,9 @@ def _described(decisions: list[Decision], table: Path) -> tuple[Any, LogSpec, tu
         if known == len(values) and not (role == "weight" and set(values) == {1.0}):
             columns[role], roles[role] = values, role
         elif 0 < known < len(values):
-            lacks.append(f"{role}: {len(values) - known:,} decisions lack it, so it is left out")
+            lost = "; rows of one unit then count as independent" if role == "unit" else ""
+            said = f"{role}: {len(values) - known:,} decisions lack it, so it is left out{lost}"
+            lacks.append(said)
     if "propensity" not in roles:
         roles["propensity"] = ESTIMATED
         lacks.append("propensities: they are estimated, which cannot be checked")
@@ -304,7 +306,10 @@ def _described(decisions: list[Decision], table: Path) -> tuple[Any, LogSpec, tu
         best = max(rewards, key=lambda name: float(np.mean(rewards[name])))
         columns["new_action"] = [best] * len(decisions)
         target = TargetPolicy(action="new_action")
-        said = "new_action is always the action with the best mean reward"
+        said = (
+            "new_action is always the action with the best mean reward in this log, which makes "
+            "its value look too good"
+        )
     lacks.append(f"the new policy: {said}; write your own under `target`")
     named: dict[str, list[str]] = {"context": [], "other": []}
     for part, names in named.items():

@@ -88,6 +88,18 @@ def test_the_golden_deviations():
     assert exact_error(3000, 1000) == pytest.approx(0.00104, abs=0.00006)
 
 
+def test_equal_rewards_have_means_that_differ_by_exactly_nothing():
+    """Not by the 1e-16 of rounding, with an interval that leaves 0 out."""
+    rng = np.random.default_rng(0)
+    logs = []
+    for n in (49, 61):
+        p = rng.uniform(0.2, 0.8, n)
+        logs.append({"reward": np.full(n, 0.7), "p_a": p, "p_b": 1 - p})
+    found = ab(*logs, probability_a="p_a", probability_b="p_b", reward="reward")
+    means = found.difference["difference_of_means"]
+    assert (means["value"], means["low"], means["high"]) == (0, 0, 0)
+
+
 def test_equal_policies_differ_by_exactly_nothing():
     logs = draw(500, 300, b=A)
     for context in ([], ["x"]):

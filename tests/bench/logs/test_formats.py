@@ -84,6 +84,28 @@ def test_the_leaf_is_a_category_and_the_weight_of_the_variation_its_propensity(t
     assert [one.kind for one in log.schema.context] == ["categorical", "categorical"]
 
 
+def test_a_router_without_a_propensity_has_that_of_its_weights(tmp_path):
+    line = {"model": "a", "propensity": None, "weights": {"a": 1, "b": 3}, "quality": 1}
+    lines = [line, {**line, "model": "b", "session": "s"}]
+    table, found = written(tmp_path, "router-jsonl", lines)
+    assert table.numbers("propensity").tolist() == [0.25, 0.75]
+    assert any("rows of one unit" in one for one in found.lacks)
+    assert any("[reward, cost]" in one for one in found.lacks)
+
+
+@pytest.mark.parametrize("weights", [{"a": 0, "b": 0}, {"a": 0.5, "b": -0.5}])
+def test_weights_of_a_router_without_a_sum_are_named(weights, tmp_path):
+    line = {"model": "a", "weights": weights, "quality": 1}
+    with pytest.raises(UsageError, match=r"line 1.*weights of a, b sum to 0"):
+        written(tmp_path, "router-jsonl", [line])
+
+
+def test_the_best_action_of_the_log_itself_looks_too_good(tmp_path):
+    lines = [{"model": "ab"[k % 2], "propensity": 0.5, "quality": k % 2} for k in range(4)]
+    _, found = written(tmp_path, "router-jsonl", lines)
+    assert any("too good" in one for one in found.lacks)
+
+
 def test_weights_of_a_router_are_scaled_and_cost_stays(tmp_path):
     made = log_format("router-jsonl")
     lines = [dict(made.example(np.random.default_rng(k))) for k in range(20)]
