@@ -257,9 +257,9 @@ def ab(
     centered = two.difference(float(np.average(two.reward, weights=two.row_weight)))[1]
     if features is None and error and (centered or 0.0) < 0.8 * error:
         notes.append("rewards are far from 0: with --context, of any column, it is narrower")
-    plain, error_of_means, carry = two.difference_of_means()
-    plain, error_of_means = without_rounding(plain, error_of_means, float(abs(two.reward).max()))
-    ends = normal_interval(plain, error_of_means, level, carry)
+    means, error_of_means, carry = two.difference_of_means()
+    plain, known = without_rounding(means, error_of_means, float(abs(two.reward).max()))
+    ends = normal_interval(plain, known, level, carry)
     if reward_range is None and np.isin(two.reward, (0.0, 1.0)).all():
         reward_range = 0.0, 1.0
     if not two.g.any():
