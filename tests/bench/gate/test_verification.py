@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ope_bench.base.errors import UsageError
 from ope_bench.cli.app import invoke
-from ope_bench.gate import verification
-from ope_bench.plugins.spec import PluginSpec
+from ope_bench.gate import submission, verification
+from ope_bench.plugins.spec import PluginSpec, resolve
 
 SUITE = """
 schema: 1
@@ -148,3 +152,43 @@ def test_a_folder_without_results_is_refused(
 def test_trials_of_parameters_that_are_gone_are_not_run_again(params: Any, gone: bool) -> None:
     assert verification._is_gone(PluginSpec("estimator", "ipw", "ipw", params)) is gone
     assert verification._is_gone(PluginSpec("estimator", "ipw", "ipw", {**params, "old": 1}))
+
+
+def test_the_interval_of_a_submission_is_that_of_a_mean_of_logarithms() -> None:
+    """Errors of 3 and 12 times the reference's; a missing answer has the error of the average."""
+    track = submission.Track(name="mine", granted=[], reference="ipws", probe="ix-ipw")
+    rounds = object.__new__(verification.Rounds)
+    rounds.file = SimpleNamespace(fallback="logging-average")  # type: ignore[assignment]
+    scales = {"logging-average": 5.0, "ipws": 1.0, "ix-ipw": 2.0}
+
+    def rows(setting: int, own: float, **changes: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "environment": "toy",
+                "environment_params": f'{{"n": {setting}}}',
+                "estimator": name,
+                "params": json.dumps(dict(resolve("estimator", name).params)),
+                "replicate": replicate,
+                "status": changes.get(name.replace("-", "_"), "ok"),
+                "estimate": 1.0 + sign * scale,
+                "truth_expected": 1.0,
+            }
+            for name, scale in {**scales, "dm": own}.items()
+            for replicate, sign in enumerate((1, -1))
+        ]
+
+    found = [verification.Submitted("dm", resolve("estimator", "dm"), track)]
+    # A log in which the probe is unavailable does not count.
+    unknown = rows(3, 100.0, ix_ipw="unavailable")
+    (told,) = rounds.figures([*rows(1, 3.0), *rows(2, 12.0), *unknown], found)
+    logs = np.log([3.0, 12.0])
+    error = logs.std(ddof=1) / math.sqrt(2)
+    # The 97.5 % quantile of Student's t with one degree of freedom.
+    ends = np.exp(logs.mean() + 12.706204736174698 * error * np.array([-1.0, 1.0]))
+    assert [told["low"], told["high"]] == pytest.approx(ends.tolist(), rel=1e-9)
+    assert (told["ratio"], told["log_se"]) == pytest.approx((6.0, error))
+    assert (told["settings"], told["failures"]) == (2, 0.0)
+    (told,) = rounds.figures([*rows(1, 3.0), *rows(2, 12.0, dm="timeout")], found)
+    assert (told["ratio"], told["failures"]) == (pytest.approx(math.sqrt(15.0)), 0.5)
+    with pytest.raises(UsageError, match="two are needed"):
+        rounds.figures(rows(1, 3.0), found)
