@@ -8,10 +8,11 @@ import unicodedata
 from itertools import pairwise
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from board_pages import COMPARED
-from committed import TRACKS, lines_of
+from committed import TRACKS, Board, lines_of
 from field_charts import comparison_chart, estimator_chart
 from mathml import FormulaError, mathml
 from ope_bench.plugins.registry import Plugin
@@ -71,6 +72,20 @@ def test_the_site_has_the_figures_of_the_leaderboards_page() -> None:
     for line in lines_of(TRACKS[1])[:12]:
         assert f"| {line.rank} to {line.rank_high} | `{line.estimator}` |" in page, line
         assert f" | {line.ratio:.2f} ({line.low:.2f} to {line.high:.2f}) |" in page, line
+
+
+def test_the_error_over_the_best_is_a_geometric_mean_over_settings() -> None:
+    scores = {"a": [1.0, 4.0], "b": [2.0, 1.0], "c": [np.nan, 0.1]}
+    board = Board(
+        "mine",
+        "toy",
+        ("small", "large"),
+        {name: np.array(one) for name, one in scores.items()},
+        {"a": frozenset({"propensity"}), "b": frozenset(), "c": frozenset()},
+        {name: name for name in scores},
+    )
+    assert board.order() == [("b", pytest.approx(2**0.5)), ("a", pytest.approx(2.0))]
+    assert board.order(frozenset()) == [("b", 1.0)]
 
 
 def test_an_estimator_of_other_suites_shows_its_cost_there(pages: dict[str, str]) -> None:
