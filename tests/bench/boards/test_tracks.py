@@ -236,6 +236,24 @@ def test_ranges_of_ranks_hold_all_at_once_and_know_rows_that_never_differ() -> N
     assert mean_interval(np.array([1.0]))[1:] == (-np.inf, np.inf)
 
 
+@pytest.mark.parametrize(
+    ("errors", "expected"), [(1.8, [(1, 2), (1, 2)]), (2.15, [(1, 1), (2, 2)])]
+)
+def test_two_rows_are_apart_from_the_normal_quantile_of_95_percent_on(
+    errors: float, expected: list[tuple[int, int]]
+) -> None:
+    noise = np.random.default_rng(1).standard_normal(400)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    assert rank_ranges(np.stack([np.zeros(400), noise + errors / 20])) == expected
+
+
+def test_an_estimator_is_near_the_panels_best_up_to_a_factor() -> None:
+    scales = {**SCALES, "dm": 1.2, "dr": 1.0}
+    records = _trials(scales, 1) + _trials({**scales, "dm": 1.3}, 2) + _trials(scales, 3)
+    assert _rows(_settings(records))["ipws"].near == 1.0
+    assert _rows(_settings(records))["dm"].near == pytest.approx(2 / 3)
+
+
 def test_the_command_prints_the_boards_of_store_and_exports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
