@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import json
 import math
-import mmap
 import os
-import pickle
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from numbers import Real
 from pathlib import Path
@@ -21,7 +19,7 @@ from scipy import sparse
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import temporary_folder
 from ope_bench.contracts.arrays import FloatArray, IntArray, weighted_terms
-from ope_bench.contracts.data import Schema
+from ope_bench.contracts.data import Column, Schema
 from ope_bench.logs.targets import Target, TargetPolicy
 from ope_bench.reader import TextForm
 
@@ -360,7 +358,8 @@ class LogData:
 
     def part(self, rows: IntArray) -> LogData:
         """Return the log of some rows."""
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in _OF_ROWS}
+        names = [name for name in _ARRAYS if name != "embedding"]
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in names}
         arrays = {name: None if one is None else one[rows] for name, one in arrays.items()}
         return replace(
             self,
@@ -388,24 +387,35 @@ class LogData:
 
 # A stored log: arrays in a folder that only this user can read, mapped into memory by workers.
 
-_OF_ROWS = (
-    *("context", "action", "reward", "propensity", "unit", "time", "weight", "predicted_reward"),
+_ARRAYS = (
+    *("context", "action", "reward", "propensity", "embedding", "unit", "time", "weight"),
+    "predicted_reward",
 )
-_STORED = (
-    *(*_OF_ROWS, "embedding", "logging", "targets", "schema", "context_names", "actions"),
-    *("estimated_propensity", "reward_range"),
-)
-_FACTS = "log.pickle"
+_PARTS = ("data", "indices", "indptr")
+_FACTS = "log.json"
 
 
 @contextlib.contextmanager
 def stored_log(log: LogData) -> Iterator[Path]:
     """Write a log into a folder that only this user can read, removed at the end."""
-    kept, buffers = LogData(**{one: getattr(log, one) for one in _STORED}), list[Any]()
+    arrays = {name: getattr(log, name) for name in _ARRAYS}
+    matrices = {"logging": log.logging}
+    for number, target in enumerate(log.targets.values()):
+        arrays |= {f"{number}-action": target.action, f"{number}-probability": target.probability}
+        matrices[str(number)] = target.matrix
+    for name, matrix in matrices.items():
+        arrays |= {f"{name}-{part}": getattr(matrix, part, None) for part in _PARTS}
+    names = ("actions", "context_names", "reward_range", "estimated_propensity")
+    facts = {name: getattr(log, name) for name in names} | {
+        "context": [asdict(column) for column in log.schema.context],
+        "items": [asdict(column) for column in log.schema.embedding],
+        "targets": {target.name: target.form for target in log.targets.values()},
+    }
     with temporary_folder("ope-bench-log") as folder:
-        (folder / _FACTS).write_bytes(pickle.dumps(kept, 5, buffer_callback=buffers.append))
-        for number, buffer in enumerate(buffers):
-            (folder / f"{number}.array").write_bytes(buffer.raw())
+        for name, values in arrays.items():
+            if values is not None:
+                np.save(folder / f"{name}.npy", np.asarray(values))
+        (folder / _FACTS).write_text(json.dumps(facts))
         yield folder
 
 
@@ -418,14 +428,38 @@ def is_stored(path: str | Path) -> bool:
 @lru_cache(maxsize=1)
 def open_log(folder: str) -> LogData:
     """Open a stored log; its arrays are read when used."""
-    pages = []
-    for number in itertools.count():
-        file = Path(folder) / f"{number}.array"
-        if not file.exists():
-            break
-        with open(file, "rb") as opened:
-            size = file.stat().st_size
-            pages.append(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if size else b"")
-    made = (Path(folder) / _FACTS).read_bytes()
-    log: LogData = pickle.loads(made, buffers=pages)  # noqa: S301  written by `stored_log`
-    return log
+    at = Path(folder)
+    facts = json.loads((at / _FACTS).read_text())
+
+    def array(name: str) -> Any:
+        file = at / f"{name}.npy"
+        return np.load(file, mmap_mode="r").view(np.ndarray) if file.exists() else None
+
+    def matrix(name: str) -> sparse.csr_array | None:
+        parts = tuple(array(f"{name}-{part}") for part in _PARTS)
+        shape = len(arrays["reward"]), len(facts["actions"])
+        return None if parts[0] is None else sparse.csr_array(parts, shape=shape)
+
+    def columns(name: str) -> tuple[Column, ...]:
+        return tuple(Column(one["kind"], tuple(one["categories"])) for one in facts[name])
+
+    arrays: dict[str, Any] = {name: array(name) for name in _ARRAYS}
+    return LogData(
+        **arrays,
+        schema=Schema(columns("context"), columns("items")),
+        context_names=tuple(facts["context_names"]),
+        actions=tuple(facts["actions"]),
+        logging=matrix("logging"),
+        targets={
+            name: Target(
+                name,
+                form,
+                array(f"{number}-action"),
+                array(f"{number}-probability"),
+                matrix(str(number)),
+            )
+            for number, (name, form) in enumerate(facts["targets"].items())
+        },
+        estimated_propensity=facts["estimated_propensity"],
+        reward_range=tuple(facts["reward_range"]) if facts["reward_range"] else None,
+    )
