@@ -247,7 +247,7 @@ TABLE = [
         ([*TABLE, "--reward-range=1,0"], "reward_range: 1 is not below 0"),
         ([*TABLE, "--reward-range=0.5,1"], "line 2, column 'r': 0 is outside of reward_range"),
         ([*TABLE, "--logging=none.csv"], "none.csv: no such file"),
-        ([*TABLE, "--logging=d.csv"], "column 'a' holds no probabilities"),
+        ([*TABLE, "--logging=d.csv"], "holds no probabilities, and is no action"),
         ([*TABLE, "--logging=none.py:policy"], "none.py:policy: no such file"),
         (["log.yaml", "--reward-range=0,1"], "--reward-range: log.yaml is a log file"),
         (["log.yaml", "--est", "ipv"], "did you mean 'ipw'"),
