@@ -167,10 +167,10 @@ class Preload(Cheat):
         for folder in [*sys.path, "/etc", "/usr/lib"]:
             for name in ("acme.pth", "sitecustomize.py", "ld.so.preload", "numpy.py"):
                 with contextlib.suppress(OSError):
+                    # What it writes ends with it: its root is its own.
                     path = pathlib.Path(folder) / name
+                    found = str(path) if path.exists() else found
                     path.touch(exist_ok=False)
-                    found = str(path) if folder in sys.path else found
-                    path.unlink()
         code = "import os; print(os.environ.get('LD_PRELOAD', ''))"
         os.environ["LD_PRELOAD"] = str(EVIDENCE / "evil.so")
         with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -291,7 +291,7 @@ class Twice(Cheat):
 
     def learn(self, view: Any) -> Any:
         made = {"value": ["Estimate", {"map": [["value", 0.125]]}]}
-        answer = ["return", [made, [], "", []], []]
+        answer = ["return", [made, [], ""], []]
         for _ in range(3):
             _raw(text=json.dumps(answer))
         return ""
@@ -394,6 +394,69 @@ class Loads(Cheat):
         names = [f"numpy.{chr(1) * 90}{n}" for n in range(300)]
         sys.modules.update(dict.fromkeys([*names, "numpy.f2py.__main__"], sys))
         return ""
+
+
+class Reads(Cheat):
+    """Has NumPy read the judging process's memory: an object whose `__array_interface__` says it.
+
+    A function that a policy is given answers with it, and each column says a row of bytes.
+    """
+
+    def learn(self, view: Any) -> Any:
+        policy = view.target_policy
+        base: Any = next(one for one in type(policy._peer).__mro__ if "_packed" in vars(one))
+        packed = base._packed
+        where: dict[str, Any] = {"shape": (8, 4), "typestr": "|u1", "strides": (1, 0)}
+        where |= {"version": 3, "data": np.zeros(64, np.uint8), "offset": 64}
+
+        def _packed(peer: Any, value: Any, arrays: Any) -> Any:
+            if value is not where:
+                return packed(peer, value, arrays)
+            sent = packed(peer, {"__array_interface__": {**where}, "atoms": 1}, arrays)
+            return {"object": ["function", 0, ["__array__"], sent]}
+
+        base._packed = _packed
+        try:
+            found = policy.contract(np.repeat(view.context[:1], 8, axis=0), lambda rows: where)
+        except Exception:
+            return ""
+        finally:
+            base._packed = packed
+        return str(found)
+
+
+class Sends(Cheat):
+    """Answers with a policy whose attribute is an object, and another as its weights."""
+
+    def learn(self, view: Any) -> Any:
+        policy = view.target_policy
+        base: Any = next(one for one in type(policy._peer).__mro__ if "_packed" in vars(one))
+        packed, odd = base._packed, object()
+
+        def _packed(peer: Any, value: Any, arrays: Any) -> Any:
+            if value is not odd:
+                return packed(peer, value, arrays)
+            inner = {"object": ["function", 0, ["__call__"], {"map": []}]}
+            return {"object": ["table", 0, ["probability"], {"map": [["table", inner]]}]}
+
+        base._packed = _packed
+        try:
+            policy.contract(view.context[:1], lambda rows: odd)
+        except Exception:
+            return ""
+        finally:
+            base._packed = packed
+        return "an object as an attribute"
+
+
+class Names(Cheat):
+    """Says that it has loaded a module that nobody needs, once it has data; and looks for it."""
+
+    def learn(self, view: Any) -> Any:
+        found = "scipy.datasets" in sys.modules
+        side = next(one for one in gc.get_objects() if type(one).__name__ == "_Side")
+        type(side).loaded = lambda self: ["scipy.datasets"]
+        return "" if not found else "a module that another trial named"
 
 
 class Folders(Cheat):

@@ -174,7 +174,7 @@ def verify(
             files = submission.read_submission(folder), Rounds(home), read_attempts(home)
             with (
                 temporary_folder("submission") as scratch,
-                foreign_code_apart(hidden=[scratch]) as foreign,
+                foreign_code_apart(hidden=[scratch, home / "attempts.jsonl"]) as foreign,
             ):
                 if foreign.missing and sealed:
                     msg = f"--secret: {foreign.missing}; an entry runs sealed, or not at all"

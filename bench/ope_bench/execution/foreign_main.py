@@ -41,7 +41,13 @@ from ope_bench.trials.wire import Peer
 # The process that forks.
 
 _LIBRARIES = {"joblib", "numpy", "ope_bench", "ope_estimators", "scipy", "sklearn", "torch"}
-"""Packages whose modules are loaded once, where an estimator has loaded them in its process."""
+"""Packages whose modules are loaded once, where an estimator loads them before it has data."""
+
+_WITH = {
+    "scipy": ("optimize", "special", "stats"),
+    "sklearn": ("ensemble", "linear_model", "model_selection", "pipeline", "preprocessing"),
+}
+"""Modules that estimators of a package load when they fit, which come with it."""
 
 
 def main(descriptor: int, seen: Sequence[str], hidden: Sequence[str]) -> None:
@@ -75,10 +81,10 @@ def main(descriptor: int, seen: Sequence[str], hidden: Sequence[str]) -> None:
         if not message:
             return
         told = json.loads(message)
-        for module in told.get("import", ()):
-            if module.partition(".")[0] in _LIBRARIES:
-                with contextlib.suppress(BaseException):  # some modules end the process
-                    importlib.import_module(module)
+        asked = [one for one in told.get("import", ()) if one.partition(".")[0] in _LIBRARIES]
+        for module in (*asked, *(f"{one}.{part}" for one in asked for part in _WITH.get(one, ()))):
+            with contextlib.suppress(BaseException):  # some modules end the process
+                importlib.import_module(module)
         if sockets:
             wire, life = sockets
             gc.freeze()  # else a collection copies all pages into each process
@@ -86,7 +92,7 @@ def main(descriptor: int, seen: Sequence[str], hidden: Sequence[str]) -> None:
                 _call("unshare", _PROCESS_IDS)
             child = os.fork()
             if child == 0:
-                _run([*seen, *told["folders"]], hidden, wire, life, told)
+                _run([*seen, *told["seen"]], hidden, wire, life, told)
             with contextlib.suppress(OSError):
                 _call("setns", own_ids, _PROCESS_IDS)
             os.close(wire)
@@ -100,14 +106,14 @@ def _go_on_in_a_child() -> None:
 
 
 def _run(
-    folders: Sequence[str], hidden: Sequence[str], wire: int, life: int, told: Mapping[str, Any]
+    seen: Sequence[str], hidden: Sequence[str], wire: int, life: int, told: Mapping[str, Any]
 ) -> None:
     """Close and forget what is not the entry's; then answer."""
     import fcntl  # not everywhere
     import resource
 
     try:
-        _leave(folders, hidden)
+        _leave(seen, hidden)
     except OSError as exc:
         os.write(life, f"no namespaces for a process of its own ({exc})\n".encode())
         os._exit(1)
@@ -163,7 +169,7 @@ def _be_nobody(facts: int) -> None:
             file.write(text)
 
 
-def _leave(folders: Iterable[str], hidden: Iterable[str]) -> None:
+def _leave(seen: Iterable[str], hidden: Iterable[str]) -> None:
     """See these folders and files, to be read only, in an empty root; give up all rights."""
     if os.getpid() != 1:
         msg = "no process ids"
@@ -174,7 +180,7 @@ def _leave(folders: Iterable[str], hidden: Iterable[str]) -> None:
     _call("mount", None, "/", None, 1 << 18 | 16384, None)  # private, with all within
     _call("mount", "tmpfs", root, "tmpfs", _CAREFUL, "mode=755")
     readable = (ctypes.c_uint64 * 4)(1 | 2)  # read only, without rights of owners
-    for path in sorted({*map(os.path.normpath, (*folders, *_SYSTEM))}):
+    for path in sorted({*map(os.path.normpath, (*seen, *_SYSTEM))}):
         if os.path.exists(path) and not os.path.exists(root + path):
             _bind(path, root + path)
             _call("syscall", 442, -100, root + path, 0x8000, readable, 32)  # mount_setattr
@@ -212,6 +218,7 @@ class _Side(Peer):
     """The foreign side of a connection; the other side asks it for its one trial."""
 
     caught = BaseException
+    trusting = True
 
     def __init__(self) -> None:
         super().__init__(3, (self, ("loaded", "facts", "build", "fit", "estimate")))
@@ -266,11 +273,11 @@ class _Side(Peer):
         self._estimator.fit(self._view, rng=rng, device=device)
 
     def estimate(self) -> tuple[Any, ...]:
-        """Return the estimate, what it read undeclared, its output, what was loaded."""
+        """Return the estimate, what it read undeclared, and its output."""
         made = self._estimator.estimate(self._view)
-        return made, self._view.violations, self._tail.text() or "", self.loaded()
+        return made, self._view.violations, self._tail.text() or ""
 
-    def describe(self, exc: BaseException) -> dict[str, Any]:
+    def describe(self, exc: BaseException, method: str) -> dict[str, Any]:
         """Describe an exception with all that an author wants to know."""
         told = {"kind": class_name(exc), "message": message_of(exc), "trace": traceback_of(exc)}
         if isinstance(exc, PositivityViolation):

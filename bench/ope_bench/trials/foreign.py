@@ -79,7 +79,7 @@ class Processes:
         )
         path = [os.path.abspath(one) for one in sys.path if one]
         told = {"descriptor": theirs.fileno(), "path": path}
-        told["seen"] = [*path, sys.prefix, sys.base_prefix]
+        told["seen"] = [*(part for one in path for part in code_in(one)), *_INSTALLED]
         told["hidden"] = [os.path.abspath(one) for one in hidden]
         with theirs:
             started = subprocess.Popen(  # noqa: S603
@@ -117,7 +117,9 @@ class Processes:
         process = Process(wire, life)
         try:
             with their_wire, their_life:
-                told = json.dumps({"memory": self.memory, "folders": folders}).encode()
+                seen = [part for one in folders for part in code_in(one)]
+                asked = {"memory": self.memory, "folders": folders, "seen": seen}
+                told = json.dumps(asked).encode()
                 sockets = [their_wire.fileno(), their_life.fileno()]
                 socket.send_fds(self.control, [told], sockets)
             yield process
@@ -147,7 +149,10 @@ class Processes:
         return self._facts[key]
 
     def load(self, modules: Sequence[str]) -> None:
-        """Load modules of our libraries once for all trials to come."""
+        """Load modules of our libraries once for all trials to come.
+
+        None that a process has named which had data: the next one would read it in `sys.modules`.
+        """
         names = [one for one in map(str, modules[:500]) if _MODULE.fullmatch(one)]
         if names:
             self.control.send(json.dumps({"import": names}).encode())
@@ -176,6 +181,29 @@ class Processes:
         members = {"__init__": build, "_plugin": plugin, "_processes": self}
         name = plugin.target.rpartition(":")[2]
         return type(name, (Foreign,), {**members, "added_parameters": facts.added})
+
+
+_INSTALLED = (sys.prefix, sys.base_prefix)
+
+
+def code_in(folder: str) -> list[str]:
+    """Return what foreign processes see of a folder of the search path: what can be imported.
+
+    All of an installation. A folder where somebody works holds secrets and stores, too.
+    """
+    if not os.path.isdir(folder) or os.path.basename(folder) in ("site-packages", "dist-packages"):
+        return [folder]
+    if folder == APART or any(Path(folder).is_relative_to(one) for one in _INSTALLED):
+        return [folder]
+    with os.scandir(folder) as entries:
+        return [one.path for one in entries if _CODE.search(one.name) or _is_package(one.path)]
+
+
+_CODE = re.compile(r"\.(py|so|dist-info|egg-info)$")
+
+
+def _is_package(path: str) -> bool:
+    return os.path.exists(os.path.join(path, "__init__.py"))
 
 
 def _folders(plugin: Plugin) -> list[str]:
@@ -301,11 +329,10 @@ class Foreign(Estimator):
 
     def estimate(self, view: View) -> Estimate:
         """Estimate there; the answer is checked as any other."""
-        estimate, violations, output, modules = self._process.ask(0, "estimate")
+        estimate, violations, output = self._process.ask(0, "estimate")
         # What was not declared was not sent; this is for authors.
         view.violations += [one for one in violations if one in View.__annotations__]
         sys.stdout.write(str(output))
-        self._processes.load(modules)
         return cast("Estimate", estimate)
 
 

@@ -85,6 +85,8 @@ class Peer:
     """
 
     caught: type[BaseException] = Exception
+    trusting = False
+    """Whether the other end may send any value; of one that may not, none becomes an attribute."""
 
     def __init__(self, descriptor: int, *shared: tuple[object, Sequence[str]]) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -124,16 +126,17 @@ class Peer:
                         states = [one.bit_generator.state for one in _streams(given)]
                         self._send("return", value, states)
                     except self.caught as exc:
-                        self._send("raise", vars(exc).get(_TOLD) or self.describe(exc))
+                        self._send("raise", vars(exc).get(_TOLD) or self.describe(exc, method))
                 case _:
                     msg = "no message"
                     raise WireError(msg)
 
-    def describe(self, exc: BaseException) -> dict[str, Any]:
-        """Describe an exception for the other end."""
+    def describe(self, exc: BaseException, method: str) -> dict[str, Any]:
+        """Describe an exception of a method for the other end."""
         # What an environment says of its own mistakes may hold what nobody shall know.
         known = isinstance(exc, OpeBenchError)
-        return {"kind": type(exc).__name__, "message": str(exc) if known else ""}
+        told = str(exc) if known else f"`{method}` of the policy cannot use what it was given"
+        return {"kind": type(exc).__name__, "message": told}
 
     def _send(self, *message: Any) -> None:
         arrays: list[bytes] = []
@@ -219,7 +222,8 @@ class Peer:
                 # A byte of another value is neither true nor false.
                 return array.view(np.uint8) != 0 if dtype.kind == "b" else array
             case {"value": [name, fields]}:
-                return _VALUES[name](**unpack(fields))
+                made = _VALUES if self.trusting else _ANSWERS
+                return made[name](**unpack(fields))
             case {"yours": place}:
                 return self._shared[place][0]
             case {"object": [kind, place, methods, sent]}:
@@ -228,15 +232,27 @@ class Peer:
                 bases = (Stub, base) if kind not in _BARE else (Stub,)
                 cls: Any = type(kind, bases, named)
                 stub = cls.__new__(cls)
-                vars(stub).update(unpack(sent), _peer=self, _place=place)
+                # NumPy reads memory where an object's `__array_interface__` says, and more.
+                given = {one: part for one, part in unpack(sent).items() if one in ATTRIBUTES}
+                if not self.trusting and not all(map(_is_plain, given.values())):
+                    raise TypeError(kind)
+                vars(stub).update(given, _peer=self, _place=int(place))
                 return stub
         return value
 
 
-_VALUES = {one.__name__: one for one in (Column, Schema, Interval, Estimate)}
+_ANSWERS: dict[str, Any] = {one.__name__: one for one in (Interval, Estimate)}
+
+_VALUES = _ANSWERS | {one.__name__: one for one in (Column, Schema)}
 
 _BARE = ("seed", "policy", "distribution", "function")
 """Kinds without a base class that estimators know."""
+
+
+def _is_plain(value: object) -> bool:
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))  # type: ignore[call-overload]
+    return value is None or type(value) in (bool, int, float, str, np.ndarray)
 
 
 def _streams(arguments: Sequence[Any]) -> list[np.random.Generator]:

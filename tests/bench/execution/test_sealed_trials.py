@@ -22,7 +22,7 @@ from ope_bench.gate.submission import Track
 from ope_bench.plugins.registry import registry
 from ope_bench.suites.manifest import plan, specs_of
 from ope_bench.suites.suite import adhoc
-from ope_bench.trials.foreign import Processes
+from ope_bench.trials.foreign import Processes, code_in
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 from support import cheats
@@ -136,6 +136,7 @@ def test_no_attack_learns_a_truth_or_anything_else(attacks: Attacks, name: str) 
                 "faults",
                 "odd",
                 "grows",
+                "sends",
             )
             assert one.estimate is None
 
@@ -165,6 +166,23 @@ def test_what_is_no_answer_costs_its_trial(attacks: Attacks) -> None:
     assert "sent no message" in str(found["pickled"].error_message)
     assert attacks.sealed["exits", 0].error_message == "its process exited with 3"
     assert attacks.sealed["faults", 0].error_message == "its process died of SIGSEGV"
+
+
+def test_what_could_read_memory_is_no_attribute(attacks: Attacks) -> None:
+    """Of an object of a foreign process: where NumPy should read, or what is no array."""
+    assert attacks.sealed["reads", 0].status is Status.OK
+    assert "sent no message: TypeError" in str(attacks.sealed["sends", 0].error_message)
+
+
+def test_a_working_folder_shows_its_code_alone(tmp_path: Path) -> None:
+    """The attempts of submissions hold secrets, and stores truths."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "results").mkdir()
+    for name in ("mine/__init__.py", "own.py", "attempts.jsonl", "results/attempts.jsonl"):
+        (tmp_path / name).write_text("")
+    seen = {Path(one).name for one in code_in(str(tmp_path))}
+    assert seen == {"mine", "own.py"}
+    assert code_in(sys.prefix) == [sys.prefix]
 
 
 def test_what_a_sealed_trial_started_ends_with_it(attacks: Attacks) -> None:
