@@ -163,14 +163,14 @@ class Preload(Cheat):
     """Changes what the next process of Python, or of anything, loads."""
 
     def learn(self, view: Any) -> Any:
-        found = ""
-        for folder in [*sys.path, "/etc", "/usr/lib"]:
-            for name in ("acme.pth", "sitecustomize.py", "ld.so.preload", "numpy.py"):
-                with contextlib.suppress(OSError):
-                    # What it writes ends with it: its root is its own.
-                    path = pathlib.Path(folder) / name
-                    found = str(path) if path.exists() else found
-                    path.touch(exist_ok=False)
+        names = ("acme.pth", "sitecustomize.py", "ld.so.preload", "numpy.py")
+        folders = {*sys.path, "/etc", "/usr/lib"}
+        paths = [pathlib.Path(folder) / name for folder in folders for name in names]
+        # What it writes ends with it: its root is its own.
+        found = " ".join(str(path) for path in paths if path.exists())
+        for path in paths:
+            with contextlib.suppress(OSError):
+                path.touch(exist_ok=False)
         code = "import os; print(os.environ.get('LD_PRELOAD', ''))"
         os.environ["LD_PRELOAD"] = str(EVIDENCE / "evil.so")
         with contextlib.suppress(OSError, subprocess.SubprocessError):
