@@ -74,6 +74,44 @@ def test_an_action_that_other_folds_lack_has_a_small_probability():
     assert 0 < found[7] < 0.1
 
 
+def test_a_logger_that_explores_is_a_mixture():
+    """A sure classifier that is wrong in a tenth of the rows: of 2 actions, one in ten explores.
+
+    No power of its probabilities gives that: 1e-200 to the power of the least exponent is 1e-20.
+    """
+    label = np.arange(1000) % 2
+    sure = np.where(np.arange(1000) % 10 < 9, label, 1 - label)
+    score = np.full((1000, 2), -200 * np.log(10))
+    score[np.arange(1000), sure] = 0
+    found = PropensityModel("logistic", 5)._calibrated(score, label, None)
+    np.testing.assert_allclose(found, np.where(sure == label, 0.9, 0.1), rtol=1e-4)
+
+
+def test_shares_of_exploration_are_uniform_or_the_frequencies():
+    """Rows alike, so that all probabilities are the frequencies; and no better by any share."""
+    rng = np.random.default_rng(0)
+    label = rng.choice(4, p=[0.6, 0.2, 0.15, 0.05], size=2000)
+    counts = rng.integers(1, 4, size=2000).astype(float)
+    share = np.bincount(label, weights=counts) / counts.sum()
+    found = PropensityModel("logistic", 5)._calibrated(np.zeros((2000, 4)), label, counts)
+    np.testing.assert_allclose(found, share[label], rtol=1e-3)
+
+
+@pytest.mark.parametrize("exponent", [0.3, 1.0, 4.0])
+def test_the_calibration_finds_the_mixture_that_made_the_rows(exponent):
+    """Of 100,000 rows: a power of the scores for 80 %, uniform for 15 %, frequencies for 5 %."""
+    rng = np.random.default_rng(1)
+    n = 100_000
+    score = rng.normal(size=(n, 3)) + [1.0, 0.0, -1.0]
+    power = np.exp(exponent * score)
+    table = 0.8 * power / power.sum(axis=1, keepdims=True) + 0.15 / 3
+    table += 0.05 * table.mean(axis=0) / 0.95  # of which 5 % are the frequencies of all
+    label = (table.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    found = PropensityModel("logistic", 5)._calibrated(score, label, None)
+    right = table[np.arange(n), label]
+    assert np.abs(found / right - 1).mean() < 0.02
+
+
 @pytest.mark.parametrize("reference", FAMILY)
 def test_the_value_is_that_of_the_same_propensities_given(reference):
     given, _ = log()

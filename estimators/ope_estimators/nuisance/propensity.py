@@ -32,6 +32,9 @@ from ope_estimators.nuisance.policy import MAX_TABLE, FittedPolicy, too_many_act
 LARGEST_SHARPENING = 10.0
 """The exponent of the calibration is held within this factor of one."""
 
+FIRST_SHARE, LARGEST_ODDS = float(np.log(0.1)), 16.0
+"""Log odds of each share of exploration to the classifier: where the search begins and ends."""
+
 
 class EstimatedPropensity(Estimator):
     """Mixin before an estimator that divides by propensities: it can estimate them.
@@ -44,23 +47,24 @@ class EstimatedPropensity(Estimator):
         conservative where the classifier is right.
     propensity_classifier : its name.
     propensity_folds : folds of the classifier, by unit; 1 fits it in-sample.
-    propensity_calibration : ``exponent``, one power of all probabilities, of least log-loss; or
-        ``isotonic``, for each action the increasing function of its probability whose inverse has
-        the least squared error as an inverse weight.
+    propensity_calibration : ``mixture``, one power of all probabilities beside shares of uniform
+        exploration and of the actions' frequencies, of least log-loss; or ``isotonic``, for each
+        action the increasing function of its probability whose inverse has the least squared
+        error as an inverse weight.
     """
 
     added_parameters: ClassVar[Mapping[str, Any]] = {
         "propensity": "given",
         "propensity_classifier": "logistic",
         "propensity_folds": 5,
-        "propensity_calibration": "exponent",
+        "propensity_calibration": "mixture",
     }
 
     _: KW_ONLY
     propensity: Literal["given", "estimated"] = "given"
     propensity_classifier: ActionClassifierName = "logistic"
     propensity_folds: Annotated[int, Ge(1)] = 5
-    propensity_calibration: Literal["exponent", "isotonic"] = "exponent"
+    propensity_calibration: Literal["mixture", "isotonic"] = "mixture"
 
     @property
     def access(self) -> Access:
@@ -113,11 +117,13 @@ def refuse_bets(estimator: EstimatedPropensity) -> None:
 class PropensityModel:
     """A shared fit: the probability of each logged action, out of fold and calibrated.
 
-        p_i = π̂_-k(a_i|x_i)^s / sum_a π̂_-k(a|x_i)^s
+        p_i = (1 - u - v) π̂_-k(a_i|x_i)^s / sum_a π̂_-k(a|x_i)^s + u / n_a + v n_(a_i) / n
 
-    π̂_-k is a classifier that was fitted without the fold k of the row's unit, s the exponent of
-    least log-loss on all rows, each predicted out of fold. An action that the other folds lack has
-    probability 1 / (n_k + 1) before, n_k being their number of rows.
+    π̂_-k is a classifier that was fitted without the fold k of the row's unit; an action that the
+    other folds lack has probability 1 / (n_k + 1) there, n_k being their number of rows. The
+    exponent s and the shares u of uniform exploration over the n_a logged actions and v of their
+    frequencies have the least log-loss on all rows, each predicted out of fold. A logger that
+    explores is no softmax: without u and v a classifier that is sure has weights without bound.
 
     Parameters
     ----------
@@ -157,25 +163,44 @@ class PropensityModel:
         label : (n,), the column of each logged action.
         counts : (n,), for how many rows each one stands, or None.
         """
-        from scipy.optimize import minimize_scalar
+        from scipy.optimize import minimize
+        from scipy.special import softmax
 
-        at = np.arange(len(label)), label
+        rows = np.arange(len(label))
+        share = np.bincount(label, weights=counts, minlength=score.shape[1])
+        explored = [np.full(len(label), 1.0 / len(share)), share[label] / share.sum()]
 
-        def log_probability(exponent: float) -> FloatArray:
-            scaled = exponent * score
-            scaled -= scaled.max(axis=1, keepdims=True)
-            logged: FloatArray = scaled[at] - np.log(np.exp(scaled).sum(axis=1))
-            return logged
+        def mixed(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            """Return the probabilities, and their derivatives by x: (n,), (3, n)."""
+            exponent, parts = float(np.exp(x[0])), softmax([0.0, *x[1:]])
+            table = exponent * score
+            table -= table.max(axis=1, keepdims=True)
+            np.exp(table, out=table)
+            table /= table.sum(axis=1, keepdims=True)
+            each = np.stack([table[rows, label], *explored])
+            found = parts @ each
+            excess = score[rows, label] - np.einsum("ij,ij->i", table, score)
+            slopes = [
+                parts[0] * exponent * each[0] * excess,
+                *parts[1:, None] * (each[1:] - found),
+            ]
+            return found, np.stack(slopes)
+
+        def loss(x: FloatArray) -> tuple[float, FloatArray]:
+            found, slopes = mixed(x)
+            mean = -float(np.average(np.log(found), weights=counts))
+            return mean, -np.average(slopes / found, axis=1, weights=counts)
 
         bound = float(np.log(LARGEST_SHARPENING))
-        found = minimize_scalar(
-            lambda s: -float(np.average(log_probability(float(np.exp(s))), weights=counts)),
-            bounds=(-bound, bound),
-            method="bounded",
-            options={"xatol": 1e-6},
+        best = minimize(
+            loss,
+            [0.0, FIRST_SHARE, FIRST_SHARE],
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(-bound, bound), *[(-LARGEST_ODDS, LARGEST_ODDS)] * 2],
+            options={"ftol": 1e-12, "gtol": 1e-8},
         )
-        probability: FloatArray = np.exp(log_probability(float(np.exp(found.x))))
-        return probability
+        return mixed(best.x)[0]
 
     def _scores(
         self,

@@ -69,7 +69,7 @@ class DR(IntervalOptions, EstimatedPropensity, ActionRewardBased, LinearEstimato
         it where rows have units, because sizes may tell of rewards.
     resamples : number of bootstrap samples.
     propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
-    propensity_calibration : of estimated ones: ``exponent``, or ``isotonic`` inverse weights.
+    propensity_calibration : of estimated ones: ``mixture``, or ``isotonic`` inverse weights.
     propensity_classifier : its name.
     propensity_folds : its folds, by unit; 1 fits in-sample.
 

@@ -45,7 +45,7 @@ class IPWS(MarginalSensitivityBounds, WeightIntervals, ClippedWeights):
     ladder : values for a rule to choose among, in the order of ``slope``; None for those above.
     largest_unit : most rows of a unit, and upper_end : form of the upper end, of bets.
     propensity : ``given``, or ``estimated`` by a classifier of actions, out of fold, calibrated.
-    propensity_calibration : of estimated ones: ``exponent``, or ``isotonic`` inverse weights.
+    propensity_calibration : of estimated ones: ``mixture``, or ``isotonic`` inverse weights.
     propensity_classifier : its name.
     propensity_folds : its folds, by unit; 1 fits in-sample.
     hidden_cause : strengths of a hidden cause whose bounds are diagnostics, see `HajekBounds`,
