@@ -102,7 +102,7 @@ def test_the_calibration_finds_the_mixture_that_made_the_rows(exponent):
     """Of 100,000 rows: a power of the scores for 80 %, uniform for 15 %, frequencies for 5 %."""
     rng = np.random.default_rng(1)
     n = 100_000
-    score = rng.normal(size=(n, 3)) + [1.0, 0.0, -1.0]
+    score = rng.normal(size=(n, 3)) + np.array([1.0, 0.0, -1.0])
     power = np.exp(exponent * score)
     table = 0.8 * power / power.sum(axis=1, keepdims=True) + 0.15 / 3
     table += 0.05 * table.mean(axis=0) / 0.95  # of which 5 % are the frequencies of all
