@@ -18,8 +18,6 @@ from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.printable import without_formula
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.reader.files import binary_frame
-from ope_bench.reader.library import library
 from ope_bench.store.reader import Result, Run
 from ope_bench.trials.record import RECORD
 
@@ -162,12 +160,16 @@ def _write_jsonl(path: Path, rows: Rows, _: Sequence[Run]) -> int:
 
 def column_types() -> dict[str, Any]:
     """Return the columns of a Parquet file with their types."""
+    from ope_bench.reader.library import library  # each run imports this module
+
     pl = library()
     kinds = {"int64": pl.Int64, "double": pl.Float64, "bool": pl.Boolean}
     return {name: kinds.get(kind, pl.String) for name, kind in COLUMNS.items()}
 
 
 def _write_parquet(path: Path, rows: Rows, runs: Sequence[Run]) -> int:
+    from ope_bench.reader.library import library
+
     pl, types = library(), column_types()
     groups, named = [pl.DataFrame(schema=types)], set[str]()
     while group := list(islice(rows, ROW_GROUP)):
@@ -188,6 +190,9 @@ def read_parquet(path: Path) -> tuple[Any, str | None]:
     ------
     DataFileError : it is damaged, or has more rows than fit in memory.
     """
+    from ope_bench.reader.files import binary_frame
+    from ope_bench.reader.library import library
+
     pl = library()
     frame = binary_frame(path, "Parquet", pl.scan_parquet)
     return frame, pl.read_parquet_metadata(path).get(RUNS)

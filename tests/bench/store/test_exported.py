@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -193,3 +195,14 @@ def test_values_that_no_export_has_are_refused(store: Path, name: str, value: ob
     pq.write_table(table.set_column(place, name, column), path)
     with pytest.raises(StoreError, match="not an export"):
         Store.open(path)
+
+
+def test_a_store_loads_no_reader_of_tables():
+    """Each run imports it; tables are read and written where one is asked for."""
+    code = (
+        "import ope_bench.store, sys; print([x for x in sys.modules if 'ope_bench.reader' in x])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"
