@@ -128,7 +128,8 @@ function resultSection() {
   const facts = [`${count(now.settings.length)} ${now.settings.length === 1 ? "setting" : "settings"}`,
     `${new Set(rows.filter(({ place }) => shownPlaces.has(place)).map((row) => row.method)).size} estimators`,
     `${count(total)} ${total === 1 ? "trial" : "trials"} (${Object.entries(status).map(([word, n]) => `${count(n)} ${word}`).join(", ")})`,
-    newest ? `newest run ${day(newest.started)} UTC` : null].filter(Boolean);
+    // An export without facts of its runs does not know when they began.
+    newest?.started ? `newest run ${day(newest.started)} UTC` : null].filter(Boolean);
   return el("section", { id: "result", "aria-labelledby": "result-title" },
     el("p", { class: "eyebrow" }, now.suite ? `Suite ${name}` : name),
     el("h2", { id: "result-title" }, now.title || "Result"),

@@ -19,7 +19,7 @@ function runsTable() {
   const machine = (run) => data.machines[run.machine] || {};
   const took = (run) => (run.finished === null ? null : run.finished - run.started);
   const columns = [
-    { key: "started", title: "started (UTC)", value: (run) => run.started, show: (run) => day(run.started) },
+    { key: "started", title: "started (UTC)", value: (run) => run.started, show: (run) => run.started ? day(run.started) : "unknown" },
     { key: "suite", title: "suite", value: (run) => run.suite, show: (run) => run.suite },
     { key: "truth", title: "truth", value: (run) => run.truth, show: (run) => run.truth },
     { key: "planned", title: "planned", number: true, value: (run) => run.planned, show: (run) => count(run.planned) },
