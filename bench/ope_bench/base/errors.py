@@ -113,7 +113,11 @@ def _is_number(value: object) -> bool:
     """Return whether a value is one real number, of NumPy's types too."""
     if isinstance(value, bool | str | bytes) or getattr(value, "ndim", 0) != 0:
         return False
-    return hasattr(value, "__float__")
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 class SignalExit(SystemExit):

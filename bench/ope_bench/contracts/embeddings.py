@@ -204,6 +204,10 @@ class _Products:
 
     def __call__(self, rows: slice) -> FloatArray:
         """Return (k, n_actions), a buffer that the next call overwrites."""
+        # Else the buffer would go out as it was allocated, with what the memory held before.
+        if not 0 <= rows.start <= rows.stop <= len(self._first[1]):
+            msg = f"rows {rows.start} to {rows.stop} are not among {len(self._first[1])}"
+            raise DataError(msg)
         size = rows.stop - rows.start
         if size > len(self._out):
             self._out = np.empty((size, self._out.shape[1]))

@@ -6,7 +6,7 @@ devices and parameters use common random numbers, and on no order of runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -43,7 +43,7 @@ class DataSeed:
     seed: int
     replicate: int
     worlds: ProblemSampling = "redrawn"
-    salt: str = ""
+    salt: str = field(default="", repr=False)
 
     def _words(self, *words: Any) -> list[Any]:
         return [*words, self.salt] if self.salt else [*words]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -88,6 +89,8 @@ class Peer:
     trusting = False
     """Whether the other end may send any value; of one that may not, none becomes an attribute."""
 
+    _lends = False
+
     def __init__(self, descriptor: int, *shared: tuple[object, Sequence[str]]) -> None:
         self._socket = socket.socket(fileno=descriptor)
         self._reader = self._socket.makefile("rb")
@@ -153,7 +156,10 @@ class Peer:
             if max(sizes) > MOST_BYTES:
                 raise OverflowError
             text, content = map(self._reader.read, sizes)
-            return self._unpacked(json.loads(text), io.BytesIO(content))
+            message = json.loads(text)
+            # Questions may be about objects of this end; an answer might be shown as text.
+            self._lends = self.trusting or message[0] == "ask"
+            return self._unpacked(message, io.BytesIO(content))
         # Of NumPy, of JSON, of texts that are nested without end.
         except Exception as exc:
             msg = f"no message: {type(exc).__name__}"
@@ -213,7 +219,11 @@ class Peer:
                 bits = np.random.PCG64(0)
                 bits.state = state
                 return np.random.Generator(bits)
-            case {"array": [str(name), shape, order]}:
+            case {"array": [str(name), [*shape], order]}:
+                # NumPy ends the process at some names of types, and at sizes below 0.
+                plain = self.trusting or _TYPE.fullmatch(name)
+                if not plain or not all(type(one) is int and one >= 0 for one in shape):
+                    raise TypeError(name)
                 dtype = np.dtype(name)
                 if dtype.kind not in "biufcSUmM":
                     raise TypeError(name)
@@ -224,7 +234,7 @@ class Peer:
             case {"value": [name, fields]}:
                 made = _VALUES if self.trusting else _ANSWERS
                 return made[name](**unpack(fields))
-            case {"yours": place}:
+            case {"yours": int(place)} if self._lends:
                 return self._shared[place][0]
             case {"object": [kind, place, methods, sent]}:
                 base, known = KINDS[kind]
@@ -245,6 +255,9 @@ _ANSWERS: dict[str, Any] = {one.__name__: one for one in (Interval, Estimate)}
 
 _VALUES = _ANSWERS | {one.__name__: one for one in (Column, Schema)}
 
+_TYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|U[1-9]\d{0,5})")
+"""Types of arrays that a process may send which is not trusted."""
+
 _BARE = ("seed", "policy", "distribution", "function")
 """Kinds without a base class that estimators know."""
 
@@ -261,15 +274,20 @@ def _streams(arguments: Sequence[Any]) -> list[np.random.Generator]:
 
 def _rebuilt(told: Mapping[str, Any]) -> BaseException:
     """Return an exception of the other end: of a class of ours, or of one of the same name."""
-    kind, message = str(told["kind"])[:200], str(told["message"])[:MOST_CHARACTERS]
+    texts = [told.get(one, "") for one in ("kind", "message", "output", "trace")]
+    if not all(type(one) is str for one in texts):
+        msg = "no message: an exception without words"
+        raise WireError(msg)
+    kind, message, output, trace = (one[:MOST_CHARACTERS] for one in texts)
+    kind = "".join(filter(str.isprintable, kind[:200]))
     known = getattr(errors, kind, {"MemoryError": MemoryError, "SystemExit": SystemExit}.get(kind))
     if not (
         isinstance(known, type) and issubclass(known, OpeBenchError | MemoryError | SystemExit)
     ):
         known = type(kind, (Exception,), {})
-    more = {one: told[one] for one in ("unsupported_mass", "fallback") if one in told}
+    more = {one: told.get(one) for one in ("unsupported_mass", "fallback")}
     exc = known(message, **more) if known is PositivityViolation else known(message)
-    sys.stdout.write(str(told.get("output", "")))
-    exc.add_note(str(told.get("trace", ""))[:MOST_CHARACTERS])
+    sys.stdout.write(output)
+    exc.add_note(trace)
     vars(exc)[_TOLD] = told  # it may pass through this end
     return exc
