@@ -197,14 +197,23 @@ class Column:
 
         The missing one is empty and comes first; numbers sort as numbers. One name has one
         spelling: 1.0 among integers is 1, a truth value is True or False, texts are in Unicode's
-        composed form.
+        composed form. A float that may be several integers is no name.
         """
         codes, names = self._coded
+        self._require_exact()
         return codes, names.to_list()
 
     def groups(self) -> IntArray:
         """Return equal numbers for rows of equal names: (n,)."""
+        self._require_exact()
         return self._coded[0]
+
+    def _require_exact(self) -> None:
+        if self.kind == "float":
+            large = (self._settled.abs() >= EXACT).fill_null(False)
+            what = "may be one of several integers, as names of floats of this size are"
+            cure = "read the column as integers (in pandas dtype 'Int64') or as text"
+            self.refuse_first(_flags(large), lambda one: f"{one} {what}; {cure}")
 
     @property
     def levels(self) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from ope_bench import Log
@@ -692,3 +694,17 @@ def test_dates_of_arrow_in_pandas_are_times():
     )
     frame = pd.DataFrame(FRAME).assign(ts=days)
     assert log(frame=frame, time="ts").time.tolist() == ROW.tolist()
+
+
+@pytest.mark.parametrize("role", ["action", "unit", "categorical"])
+@pytest.mark.parametrize("form", [pd.DataFrame, pl.DataFrame, dict])
+def test_floats_that_may_be_several_integers_are_no_names(role, form):
+    """Identifiers with one that is missing, as pandas reads them: two become one."""
+    ids = (2**53 + np.arange(60) % 4).astype(float)
+    columns = {"x": np.arange(60.0), "r": np.arange(60) % 2, "p": np.full(60, 0.5)}
+    columns |= {"a": ids if role == "action" else np.arange(60) // 30, "u": ids}
+    given = {"context": ["x", "u"] if role == "categorical" else ["x"], "target": "p"}
+    given |= {"categorical": ["u"]} if role == "categorical" else {}
+    given |= {"unit": "u"} if role == "unit" else {}
+    with pytest.raises(UsageError, match=r"several integers.*Int64"):
+        Log.from_frame(form(columns), action="a", reward="r", propensity="p", **given)
