@@ -212,7 +212,7 @@ class Column:
         if self.kind == "float":
             large = (self._settled.abs() >= EXACT).fill_null(False)
             what = "may be one of several integers, as names of floats of this size are"
-            cure = "read the column as integers (in pandas dtype 'Int64') or as text"
+            cure = "write it whole, or read it as integers (in pandas dtype 'Int64') or as text"
             self.refuse_first(_flags(large), lambda one: f"{one} {what}; {cure}")
 
     @property
