@@ -63,7 +63,7 @@ def problem_of(log: LogData, name: str, rng: np.random.Generator | None = None) 
     rng : draws the target sample where the policy's probabilities are known; None for none.
     """
     target = log.targets[name]
-    parts: tuple[str, ...] = ("slot", "prefix_propensity", "joint_propensity", "stratum")
+    parts: tuple[str, ...] = ("prefix_propensity", "joint_propensity", "stratum")
     unavailable = dict.fromkeys((*parts, "position_marginals", "stratum_policies"), _LISTS)
     for part in ("propensity", "logging_policy", "predicted_reward"):
         if getattr(log, part.removesuffix("_policy")) is None:
