@@ -341,7 +341,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (f"{BENCH}/logs/advice_worlds.py", "problem_of(", "0 -> 1"): (
         "draws the log's target sample, which is not compared"
     ),
-    (f"{BENCH}/store/maintenance.py", "_in_order(values), strict=", "True -> False"): (
+    (f"{BENCH}/store/file.py", "_in_order(values), strict=", "True -> False"): (
         "both have one entry for each of `COVERED`"
     ),
     (f"{BENCH}/store/reader.py", "of_data = list(zip(", "True -> False"): (

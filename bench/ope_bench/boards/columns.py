@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
+from ope_bench.base.canonical import canonical_json
 from ope_bench.base.errors import ParameterError
 from ope_bench.boards.board import Board, By, Row
+from ope_bench.plugins.registry import Kind
+from ope_bench.plugins.spec import PluginSpec, complete_params
 
 NumberFormat = Literal["number", "percent", "seconds", "bytes", "count"]
 ColumnFormat = Literal[NumberFormat, "text", "flag", "estimator", "access", "status", "json"]
@@ -190,3 +194,51 @@ count: Callable[..., BoardColumn] = partial(number, format="count")
 text: Callable[..., BoardColumn] = partial(number, format="text")
 flag: Callable[..., BoardColumn] = partial(number, format="flag")
 json_value: Callable[..., BoardColumn] = partial(number, format="json")
+
+
+# Columns of parameters: ``env_n_actions`` of the environment, ``est_clip`` of the estimator.
+
+ENVIRONMENT, ESTIMATOR = "env_", "est_"
+"""Prefixes of the keys."""
+
+
+@cache
+def _complete_params(kind: Kind, name: str, params: str) -> dict[str, Any]:
+    # By text, as mappings are not hashable: thousands of rows share a few specs.
+    return complete_params(kind, name, json.loads(params))
+
+
+def all_params(spec: PluginSpec) -> dict[str, Any]:
+    """Return a spec's parameters, with added ones that keys omit."""
+    return _complete_params(spec.kind, spec.reference, canonical_json(spec.params))
+
+
+def parameter_column(key: str) -> BoardColumn | None:
+    """Return the column of one parameter by its key, None for other keys."""
+    prefix, name = key[: len(ENVIRONMENT)], key[len(ENVIRONMENT) :]
+    if prefix not in (ENVIRONMENT, ESTIMATOR) or not name:
+        return None
+    of_board = prefix == ENVIRONMENT
+
+    def value(subject: Any) -> Any:
+        found = all_params(subject.spec).get(name)
+        return list(found) if isinstance(found, tuple) else found
+
+    return BoardColumn(
+        key=key.lower(),
+        title=name.replace("_", " "),
+        explanation=f"parameter of the {'environment' if of_board else 'estimator'}",
+        value=value,
+        format="json",
+        drop=None,
+        of_board=of_board,
+    )
+
+
+def parameter_columns(boards: Sequence[Board]) -> list[BoardColumn]:
+    """Return a column for each parameter of the boards' environments and of their estimators."""
+    specs = [(ENVIRONMENT, board.spec) for board in boards]
+    specs += [(ESTIMATOR, row.spec) for board in boards for row in board.rows]
+    keys = (f"{prefix}{name}" for prefix, spec in specs for name in all_params(spec))
+    columns = (parameter_column(key) for key in dict.fromkeys(keys))
+    return [column for column in columns if column is not None]

@@ -14,7 +14,7 @@ from ope_bench.base.files import gc_disabled
 from ope_bench.boards import over_settings, tracks
 from ope_bench.boards.board import Board
 from ope_bench.boards.built_in_columns import LAYOUTS, column_registry, select_columns
-from ope_bench.boards.columns import BoardColumn
+from ope_bench.boards.columns import BoardColumn, parameter_column, parameter_columns
 from ope_bench.boards.leaderboard import averaged, stream_boards
 from ope_bench.cli import options
 from ope_bench.contracts.data import TruthKind
@@ -22,7 +22,6 @@ from ope_bench.outcomes import Outcomes
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report import boards as board_text
-from ope_bench.report import content
 from ope_bench.store import Store
 from ope_bench.store.store import outcomes_of
 from ope_bench.suites.manifest import selects
@@ -79,7 +78,7 @@ def parse_columns(text: str | None, by: options.Measure, form: str) -> list[Boar
         )
         raise UsageError(msg)
     keys = [key.strip() for key in text.split(",")]
-    parameters = [column for key in keys if (column := content.parameter_column(key))]
+    parameters = [column for key in keys if (column := parameter_column(key))]
     try:
         return select_columns(keys, [*_available(by), *parameters])
     except UsageError as exc:
@@ -94,10 +93,10 @@ def check_parameters(columns: Sequence[BoardColumn] | None, boards: Sequence[Boa
     ------
     UsageError : there is such a column.
     """
-    asked = [one.key for one in columns or () if content.parameter_column(one.key)]
+    asked = [one.key for one in columns or () if parameter_column(one.key)]
     if not asked or not boards:
         return
-    known = [column.key for column in content.parameter_columns(boards)]
+    known = [column.key for column in parameter_columns(boards)]
     for key in asked:
         if key not in known:
             hint = did_you_mean(key, known) or f" (there are {', '.join(known)})"

@@ -19,9 +19,16 @@ from ope_bench.base.printable import printable
 from ope_bench.boards import built_in_columns as built_in
 from ope_bench.boards.board import Board, Row
 from ope_bench.boards.built_in_columns import column_registry, select_columns
-from ope_bench.boards.columns import BoardColumn, Style
+from ope_bench.boards.columns import (
+    ENVIRONMENT,
+    BoardColumn,
+    Style,
+    all_params,
+    parameter_column,
+    parameter_columns,
+)
 from ope_bench.boards.over_settings import OverSettings, Summary, summaries
-from ope_bench.report import content, tables
+from ope_bench.report import tables
 from ope_bench.report.notes import (
     BOLD,
     STAR,
@@ -409,6 +416,18 @@ class ParameterSweep:
         return [board for _, board in self.at]
 
 
+def along_parameters(boards: Sequence[Board]) -> dict[tuple[str, str], list[tuple[Any, int]]]:
+    """Return (value, index of the board) by parameter and by all that is equal beside it."""
+    found: dict[tuple[str, str], list[tuple[Any, int]]] = {}
+    for index, board in enumerate(boards):
+        spec, params = board.spec, all_params(board.spec)
+        for name, value in params.items():
+            rest = {key: other for key, other in params.items() if key != name}
+            frame = [spec.id, board.truth, spec.worlds, spec.version, rest]
+            found.setdefault((name, canonical_json(frame)), []).append((value, index))
+    return found
+
+
 def parameter_sweeps(boards: Sequence[Board], parameter: str) -> list[ParameterSweep]:
     """Group boards by everything but the parameter.
 
@@ -416,7 +435,7 @@ def parameter_sweeps(boards: Sequence[Board], parameter: str) -> list[ParameterS
     ------
     UsageError : no environment has the parameter, or no two settings differ in it alone.
     """
-    known = [content.all_params(board.spec) for board in boards]
+    known = [all_params(board.spec) for board in boards]
     names = {name for params in known for name in params}
     if parameter not in names:
         hint = did_you_mean(parameter, names) or f" (there are {', '.join(sorted(names))})"
@@ -424,7 +443,7 @@ def parameter_sweeps(boards: Sequence[Board], parameter: str) -> list[ParameterS
         raise UsageError(msg)
     groups = [
         group
-        for (name, _), group in content.along_parameters(boards).items()
+        for (name, _), group in along_parameters(boards).items()
         if name == parameter and len(group) > 1
     ]
     if not groups:
@@ -516,7 +535,7 @@ def _value_text(value: Any) -> str:
 
 def sweep_csv_table(board: Board, parameter: str, columns: Columns) -> TextTable:
     """Make the lines of one value of a sweep: environment, parameter, estimator, figures."""
-    key = content.parameter_column(f"{content.ENVIRONMENT}{parameter}")
+    key = parameter_column(f"{ENVIRONMENT}{parameter}")
     chosen = [built_in.COLUMNS[name] for name in _LONG_KEYS] if columns is None else [*columns]
     named = [built_in.COLUMNS["environment"], *([key] if key else [])]
     if columns is not None:
@@ -578,7 +597,7 @@ def render(
 
 def _tables(shown: Shown, form: BoardFormat, columns: Columns) -> Iterator[TextTable]:
     boards = [one for one in shown if isinstance(one, Board)]
-    parameters = content.parameter_columns(boards) if form == "csv" else []
+    parameters = parameter_columns(boards) if form == "csv" else []
     for one in shown:
         if isinstance(one, ParameterSweep):
             if form == "csv":

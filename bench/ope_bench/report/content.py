@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ope_bench.base.canonical import canonical_json
 from ope_bench.base.files import gc_disabled
 from ope_bench.boards.board import Board, ReplicateFacts, Row, errors_of
 from ope_bench.boards.built_in_columns import column_registry
-from ope_bench.boards.columns import BoardColumn
+from ope_bench.boards.columns import BoardColumn, all_params
 from ope_bench.boards.leaderboard import stream_boards
 from ope_bench.boards.over_settings import Summary, across
 from ope_bench.boards.tracks import SettingAnswers, settings_of_rows
 from ope_bench.contracts.data import TruthKind
 from ope_bench.contracts.plugins import SIGNAL
 from ope_bench.outcomes import STATUSES, Outcomes
-from ope_bench.plugins.registry import Kind
-from ope_bench.plugins.spec import PluginSpec, complete_params, distinct_labels
+from ope_bench.plugins.spec import PluginSpec, distinct_labels
+from ope_bench.report.boards import along_parameters
 from ope_bench.report.notes import OURS
 from ope_bench.statistics.error_distribution import squared_error_cdf
 from ope_bench.store import Run, Store
@@ -320,67 +318,7 @@ def figure_columns() -> list[BoardColumn]:
     ]
 
 
-# Columns of parameters: ``env_n_actions`` of the environment, ``est_clip`` of the estimator.
-
-ENVIRONMENT, ESTIMATOR = "env_", "est_"
-"""Prefixes of the keys."""
-
-
-@cache
-def _complete_params(kind: Kind, name: str, params: str) -> dict[str, Any]:
-    # By text, as mappings are not hashable: thousands of rows share a few specs.
-    return complete_params(kind, name, json.loads(params))
-
-
-def all_params(spec: PluginSpec) -> dict[str, Any]:
-    """Return a spec's parameters, with added ones that keys omit."""
-    return _complete_params(spec.kind, spec.reference, canonical_json(spec.params))
-
-
-def parameter_column(key: str) -> BoardColumn | None:
-    """Return the column of one parameter by its key, None for other keys."""
-    prefix, name = key[: len(ENVIRONMENT)], key[len(ENVIRONMENT) :]
-    if prefix not in (ENVIRONMENT, ESTIMATOR) or not name:
-        return None
-    of_board = prefix == ENVIRONMENT
-
-    def value(subject: Any) -> Any:
-        found = all_params(subject.spec).get(name)
-        return list(found) if isinstance(found, tuple) else found
-
-    return BoardColumn(
-        key=key.lower(),
-        title=name.replace("_", " "),
-        explanation=f"parameter of the {'environment' if of_board else 'estimator'}",
-        value=value,
-        format="json",
-        drop=None,
-        of_board=of_board,
-    )
-
-
-def parameter_columns(boards: Sequence[Board]) -> list[BoardColumn]:
-    """Return a column for each parameter of the boards' environments and of their estimators."""
-    specs = [(ENVIRONMENT, board.spec) for board in boards]
-    specs += [(ESTIMATOR, row.spec) for board in boards for row in board.rows]
-    keys = (f"{prefix}{name}" for prefix, spec in specs for name in all_params(spec))
-    columns = (parameter_column(key) for key in dict.fromkeys(keys))
-    return [column for column in columns if column is not None]
-
-
 # Sweeps: settings that differ in one numeric parameter only.
-
-
-def along_parameters(boards: Sequence[Board]) -> dict[tuple[str, str], list[tuple[Any, int]]]:
-    """Return (value, index of the board) by parameter and by all that is equal beside it."""
-    found: dict[tuple[str, str], list[tuple[Any, int]]] = {}
-    for index, board in enumerate(boards):
-        spec, params = board.spec, all_params(board.spec)
-        for name, value in params.items():
-            rest = {key: other for key, other in params.items() if key != name}
-            frame = [spec.id, board.truth, spec.worlds, spec.version, rest]
-            found.setdefault((name, canonical_json(frame)), []).append((value, index))
-    return found
 
 
 @dataclass(frozen=True)

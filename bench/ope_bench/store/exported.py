@@ -53,11 +53,6 @@ _INTO = ("key", "run", "finished", "environment", "estimator", "estimator_digest
 _COLUMNS = (*_INTO, *TRIAL_COLUMNS, *_RECORD)
 
 
-def is_export(path: Path) -> bool:
-    """Return whether a path is named as an export that can be read."""
-    return path.suffix.lower() == ".parquet"
-
-
 def connect(path: Path) -> sqlite3.Connection:
     """Return a temporary database with the trials of an export.
 

@@ -1,20 +1,17 @@
-"""Maintenance of a store: checksums, pruning, merging."""
+"""Maintenance of a store: damage, pruning, merging."""
 
 from __future__ import annotations
 
 import heapq
-import marshal
 import sqlite3
-import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import fields
 from itertools import accumulate
-from operator import itemgetter
-from typing import Any
 
 from ope_bench.base.canonical import digest
-from ope_bench.store.reader import RUN_COLUMNS, Conflict
-from ope_bench.trials.record import ANSWER_FIELDS, RECORD_COLUMNS, SPEC_COLUMNS, TRIAL_COLUMNS
+from ope_bench.store.file import COVERED, checksum
+from ope_bench.store.reader import RUN_COLUMNS, Check, Conflict
+from ope_bench.trials.record import ANSWER_FIELDS, SPEC_COLUMNS
 from ope_bench.trials.status import Status
 
 _ANSWERS = ", ".join(f"'{status}'" for status in Status if status.is_answer)
@@ -167,52 +164,7 @@ def merge(db: sqlite3.Connection) -> int:
 
 # Damage that SQLite does not notice: a checksum of each record, digests of what it refers to.
 
-COVERED: tuple[str, ...] = (
-    *("key", "run", "finished", "timeout", "memory", "estimator_digest"),
-    *TRIAL_COLUMNS,
-    *RECORD_COLUMNS,
-    *("environment", "estimator"),
-)
-"""Columns that a checksum covers; environment and estimator are the digests of their specs."""
-
 MOST_SHOWN = 20
-
-_SORTED = tuple(sorted(COVERED))
-_in_order = itemgetter(*map(COVERED.index, _SORTED))
-
-_FORMAT = 2
-"""The oldest format with binary floats, the same in every version of Python; JSON takes five times
-as long, which every trial would pay."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """Findings of a check of a store.
-
-    Parameters
-    ----------
-    records : number of records.
-    unchecked : of them, those that an older version stored without a checksum.
-    damage : descriptions of what is damaged, at most ``MOST_SHOWN`` of each kind.
-    """
-
-    records: int
-    unchecked: int
-    damage: tuple[str, ...]
-
-
-def checksum(values: Sequence[Any]) -> int:
-    """Return the checksum of a record's values, in the order of ``COVERED``.
-
-    Columns without a value do not count, so that a later version may add columns.
-    """
-    facts = [
-        # SQLite stores no negative zero.
-        (name, value + 0.0 if type(value) is float else value)
-        for name, value in zip(_SORTED, _in_order(values), strict=True)
-        if value is not None
-    ]
-    return zlib.crc32(marshal.dumps(facts, _FORMAT))
 
 
 def check(db: sqlite3.Connection) -> Check:

@@ -108,6 +108,22 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Check:
+    """Findings of a check of a store.
+
+    Parameters
+    ----------
+    records : number of records.
+    unchecked : of them, those that an older version stored without a checksum.
+    damage : descriptions of what is damaged, at most 20 of each kind.
+    """
+
+    records: int
+    unchecked: int
+    damage: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Conflict:
     """A trial with different outcomes of the same code in two stores.
 

@@ -22,6 +22,7 @@ from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import exported, file, maintenance
 from ope_bench.store.reader import (
     RUN_COLUMNS,
+    Check,
     Conflict,
     Freshness,
     Reader,
@@ -52,7 +53,7 @@ _INSERT_RUN = """
 """
 _END_RUN = "UPDATE run SET finished = started + ?, exit_code = ? WHERE id = ?"
 
-_ADDED = (*maintenance.COVERED, "checksum")
+_ADDED = (*file.COVERED, "checksum")
 _INSERT = (
     f"INSERT INTO record ({', '.join(_ADDED)}) "  # noqa: S608
     f"VALUES ({', '.join('?' * len(_ADDED))})"
@@ -99,7 +100,7 @@ class Store:
         """
         path = Path(path)
         file.require_utf8(path)
-        if exported.is_export(path):
+        if path.suffix.lower() == ".parquet":
             if write:
                 msg = f"{path} is an export, which is only read; name a store, such as new.sqlite"
                 raise StoreError(msg)
@@ -199,7 +200,7 @@ class Store:
             made = (trial.key, run_id, time.time(), limit, memory, estimator_digest)
             facts = (*trial_row(trial), *to_row(record))
             names = (spec_row(trial.environment)[0], spec_row(trial.estimator)[0])
-            row = (*made, *facts, *specs, maintenance.checksum((*made, *facts, *names)))
+            row = (*made, *facts, *specs, file.checksum((*made, *facts, *names)))
             done = db.execute(_INSERT, row)
             db.execute(
                 "INSERT OR REPLACE INTO run_record VALUES (?, ?, ?)",
@@ -415,7 +416,7 @@ class Store:
             **numbers,
         )
 
-    def check(self) -> maintenance.Check:
+    def check(self) -> Check:
         """Compare the file, its records and its specs with their checksums."""
         with file.reading(self.path):
             return maintenance.check(self._db)

@@ -9,6 +9,7 @@ import pytest
 
 from ope_bench.base.errors import UsageError
 from ope_bench.boards.built_in_columns import select_columns
+from ope_bench.boards.columns import parameter_column
 from ope_bench.boards.leaderboard import boards
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.report.boards import (
@@ -17,7 +18,6 @@ from ope_bench.report.boards import (
     sweep_json,
     sweep_table,
 )
-from ope_bench.report.content import parameter_column
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
 

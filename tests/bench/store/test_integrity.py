@@ -13,7 +13,9 @@ from ope_bench.base import exit_codes
 from ope_bench.base.errors import StoreError
 from ope_bench.cli.app import invoke
 from ope_bench.store import Store
-from ope_bench.store.maintenance import COVERED, Check, check, checksum
+from ope_bench.store.file import COVERED, checksum
+from ope_bench.store.maintenance import check
+from ope_bench.store.reader import Check
 from ope_bench.trials.status import Status
 from support.stored_records import begin, filled, record, trial
 
