@@ -41,7 +41,14 @@ from ope_bench.report.boards import (
     summary_table,
 )
 from ope_bench.report.notes import findings
-from ope_bench.report.tables import Entry, TableColumn, TextTable, cells, render_html, render_text
+from ope_bench.report.tables import (
+    Cell,
+    TableColumn,
+    TextTable,
+    cells,
+    render_html,
+    render_text,
+)
 from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.isolation import random_states_restored, thread_limit
 from ope_bench.trials.record import Trial, TrialRecord
@@ -289,7 +296,7 @@ class FailureTable(_Records):
             rows=tuple(
                 cells(
                     name,
-                    Entry(status.value, style="bad" if status.broken else "caution"),
+                    Cell(status.value, style="bad" if status.broken else "caution"),
                     f"{count:,}",
                     reasons[name, status, error],
                 )

@@ -275,7 +275,7 @@ def _table(text: str, columns: int) -> str:
     id reads the log,
        writes none
     """
-    from ope_bench.report.tables import Entry, TableColumn, TextTable, render_text
+    from ope_bench.report.tables import Cell, TableColumn, TextTable, render_text
 
     starts = [place.start() for place in re.finditer(r"=+", text.partition("\n")[0])]
     rows: list[list[str]] = []
@@ -294,7 +294,7 @@ def _table(text: str, columns: int) -> str:
             TableColumn(key=f"{place}", title=title, right=False, overflow="fold")
             for place, title in enumerate(titles)
         ),
-        rows=tuple(tuple(map(Entry, row)) for row in kept),
+        rows=tuple(tuple(map(Cell, row)) for row in kept),
     )
     drawn = render_text(table, width=columns - starts[0]).strip("\n")
     return textwrap.indent(drawn, " " * starts[0])

@@ -39,7 +39,7 @@ def check_command(
         str,
         typer.Argument(metavar="ID", help="ipw, 'ipw[clip=10]', acme-ope:ipw or ./my.py:MyIPW."),
     ],
-    timeout: Annotated[float, options.duration("60s", help="Longest time of each check.")] = 60.0,
+    timeout: Annotated[float, options.duration("60s", help="Time limit per check.")] = 60.0,
     output: options.FormatOption = Format.TEXT,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show passed and skipped checks, too.")

@@ -25,7 +25,7 @@ KNOWLEDGE = {
 
 
 @dataclass(frozen=True)
-class Row:
+class AdviceLine:
     """One line of advice: what is the case, what to use, and what must be known for it."""
 
     case: str
@@ -39,7 +39,7 @@ class Question:
     """A question with its lines of advice."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[AdviceLine, ...]
 
 
 def questions() -> list[Question]:
@@ -47,7 +47,7 @@ def questions() -> list[Question]:
     text = Path(__file__).with_name("choose.toml").read_text(encoding="utf-8")
     found = []
     for one in tomllib.loads(text)["questions"]:
-        rows = [Row(**{**row, "needs": tuple(row.get("needs", ()))}) for row in one["rows"]]
+        rows = [AdviceLine(**{**row, "needs": tuple(row.get("needs", ()))}) for row in one["rows"]]
         found.append(Question(one["title"], tuple(rows)))
     return found
 

@@ -504,7 +504,7 @@ def advise_command(
     ] = False,
     replicates: options.ReplicatesOption = None,
     budget: Annotated[
-        float, options.duration("5m", help="Longest time for the worlds of --simulate.")
+        float, options.duration("5m", help="Time limit for the worlds of --simulate.")
     ] = 300.0,
     today_share: Annotated[
         float, typer.Option(help="Share of the next log drawn from the current policy.")

@@ -256,7 +256,7 @@ COMPARED = (
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StoreComparison:
     """The verdicts on the rows of two stores or baselines.
 
     Parameters
@@ -277,7 +277,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _Compared:
     """A store or a baseline.
 
     Parameters
@@ -310,7 +310,7 @@ class _Side:
         return found
 
 
-def compare(a: Path, b: Path) -> Comparison:
+def compare(a: Path, b: Path) -> StoreComparison:
     """Pair the trials of two stores or baselines by key, and judge every row.
 
     Raises
@@ -355,10 +355,10 @@ def compare(a: Path, b: Path) -> Comparison:
             [case for _, case in sorted(rows, key=operator.itemgetter(0))], rules
         )
     ]
-    return Comparison(judgements, pairs, only_a, only_b, same, tracks)
+    return StoreComparison(judgements, pairs, only_a, only_b, same, tracks)
 
 
-def _side(path: Path, opened: ExitStack) -> _Side:
+def _side(path: Path, opened: ExitStack) -> _Compared:
     if is_baseline(path):
         baseline = load(path)
         truth, records = baseline.suite.truth, baseline.records
@@ -366,7 +366,7 @@ def _side(path: Path, opened: ExitStack) -> _Side:
         for place, record in enumerate(records):
             specs = record.trial.environment, record.trial.estimator
             rows.setdefault((specs[0].identity_json, specs[1].identity_json), []).append(place)
-        return _Side(
+        return _Compared(
             (truth,),
             (baseline.machine,),
             rows,
@@ -375,7 +375,7 @@ def _side(path: Path, opened: ExitStack) -> _Side:
         )
     store = opened.enter_context(Store.open(path))
     reader = store.reader(one_code=True)
-    return _Side(
+    return _Compared(
         reader.truths,
         tuple(run.machine for run in store.runs()),
         reader.by_row(),

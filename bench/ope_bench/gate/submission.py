@@ -197,7 +197,7 @@ def sha256_of(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Track:
+class SubmissionTrack:
     """A group of entries that know the same.
 
     Parameters
@@ -240,7 +240,7 @@ class RoundsFile:
     suite: _Name
     shard: str
     fallback: str
-    tracks: Annotated[list[Track], MinLen(1)]
+    tracks: Annotated[list[SubmissionTrack], MinLen(1)]
     rounds: dict[_Name, Round | list[_Digest]]
     parts: Annotated[int, Ge(1)] = 1
 

@@ -16,7 +16,7 @@ from ope_bench.gate.track_changes import TrackChange, change_lines, changes_tabl
 from ope_bench.gate.verdict import Judgement, Test, Verdict
 from ope_bench.plugins.spec import distinct_labels
 from ope_bench.report import tables
-from ope_bench.report.tables import Entry, TableColumn, TextTable, figure
+from ope_bench.report.tables import Cell, TableColumn, TextTable, figure
 
 LOOKS: dict[Verdict, tuple[str, Style]] = {
     Verdict.WORSE: ("-", "bad"),
@@ -138,10 +138,10 @@ def verdict_table(judgements: Sequence[Judgement]) -> TextTable:
         ),
         rows=tuple(
             tables.cells(
-                Entry(LOOKS[one.verdict][0], style=LOOKS[one.verdict][1]),
+                Cell(LOOKS[one.verdict][0], style=LOOKS[one.verdict][1]),
                 *(name, figure(one.rmse_before), figure(one.rmse_after)),
                 *(_factor(one.ratio), _range(one)),
-                Entry(one.verdict.value, style=LOOKS[one.verdict][1]),
+                Cell(one.verdict.value, style=LOOKS[one.verdict][1]),
                 detail(one),
             )
             for name, one in rows
@@ -162,7 +162,7 @@ def text_table(
     rows = []
     for mark, name, *rest, detail_ in table.rows:
         lines = [text for text in (name.text, detail_.text) if text]
-        rows.append((mark, Entry("\n  ".join(lines)), *rest))
+        rows.append((mark, Cell("\n  ".join(lines)), *rest))
     changed = replace(table, columns=table.columns[:-1], rows=tuple(rows))
     counts = TextTable(title=verdict_counts(judgements), columns=(), rows=())
     shown = [changed, counts, *([changes_table(tracks)] if tracks else [])]

@@ -26,7 +26,7 @@ from ope_bench.execution.machine import machine_facts, mode_of, same_arithmetic
 from ope_bench.gate import submission
 from ope_bench.gate.submission import (
     Submission,
-    Track,
+    SubmissionTrack,
     facts_path,
     read_facts,
     sha256,
@@ -312,7 +312,7 @@ class Submitted:
 
     selector: str
     spec: PluginSpec
-    track: Track
+    track: SubmissionTrack
 
 
 class Rounds:
@@ -326,7 +326,7 @@ class Rounds:
     def __init__(self, home: Path) -> None:
         self.home, self.file = home, submission.read_rounds(home)
 
-    def track_of(self, selector: str) -> Track:
+    def track_of(self, selector: str) -> SubmissionTrack:
         """Return the first track that grants all that an estimator declares."""
         words = {*build(specs_of("estimator", selector)[0]).access.words()} - {"samples"}
         for track in self.file.tracks:

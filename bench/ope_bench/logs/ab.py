@@ -18,7 +18,7 @@ from ope_bench.logs.result import LogResult, as_wide
 from ope_bench.logs.source import load_table, probabilities_of
 from ope_bench.reader import Table, TextForm
 from ope_bench.reader.library import library
-from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, cells, figure
+from ope_bench.report.tables import MISSING, Cell, TableColumn, TextTable, cells, figure
 from ope_bench.statistics.policy_difference import TwoLogs
 
 
@@ -101,7 +101,7 @@ class Comparison(LogResult):
             ),
             notes=self.notes,
         )
-        marks = Entry("ok", style="good"), Entry("LOOK", style="bad")
+        marks = Cell("ok", style="good"), Cell("LOOK", style="bad")
         checks = TextTable(
             title="checks of the probabilities",
             columns=(

@@ -45,7 +45,15 @@ from ope_bench.logs.segments import segment_codes
 from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
 from ope_bench.plugins.requirements import data_frame
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
-from ope_bench.report.tables import MISSING, Entry, TableColumn, TextTable, cells, figure, percent
+from ope_bench.report.tables import (
+    MISSING,
+    Cell,
+    TableColumn,
+    TextTable,
+    cells,
+    figure,
+    percent,
+)
 from ope_bench.statistics.unit_errors import standard_error
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status
@@ -283,7 +291,7 @@ class Advice(LogResult):
                 ends = (chosen.low, chosen.high)
             withheld = chosen is not None and chosen.value is None
             shade: Style = "dim" if withheld else "good" if best else ""
-            name = Entry(f"{one['label']}{' *' * best}", style=shade)
+            name = Cell(f"{one['label']}{' *' * best}", style=shade)
             rank = MISSING if one["rank"] is None else str(one["rank"])
             on_worlds = (
                 figure(one["rmse"]),
@@ -293,7 +301,7 @@ class Advice(LogResult):
             )
             numbers = [figure(one["value"]), span(*ends)]
             grey: Style = "dim" if withheld else ""
-            entries = [Entry(text, style=grey) for text in numbers]
+            entries = [Cell(text, style=grey) for text in numbers]
             candidates.append(cells(name, *entries, *on_worlds))
         worlds = tuple(
             cells(
@@ -392,7 +400,7 @@ class PoliciesAdvice(LogResult):
         first, *_ = self.policies
         log = first.log
         verdicts = {
-            one.target: Entry(one.verdict, style=_VERDICT_STYLES[one.verdict])
+            one.target: Cell(one.verdict, style=_VERDICT_STYLES[one.verdict])
             for one in self.policies
         }
         actions = shared_notes(

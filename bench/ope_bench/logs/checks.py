@@ -43,7 +43,7 @@ from ope_bench.logs.support import (
     fit_logger,
     unsupported_rows,
 )
-from ope_bench.report.tables import Entry, TableColumn, TextTable, cells
+from ope_bench.report.tables import Cell, TableColumn, TextTable, cells
 from ope_bench.statistics.paired_tests import holm
 from ope_bench.statistics.unit_errors import standard_error, sum_by_unit
 from ope_bench.suites.manifest import specs_of
@@ -164,7 +164,7 @@ class LogCheck(LogResult):
                 TableColumn(key="lacks", title="", right=False, overflow="fold"),
             ),
             rows=tuple(
-                cells(target, ", ".join(names), lacks or Entry("can run", style="good"))
+                cells(target, ", ".join(names), lacks or Cell("can run", style="good"))
                 for (target, lacks), names in rows.items()
             ),
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ope_bench.report.tables import Entry, TableColumn, TextTable, cells, figure
+from ope_bench.report.tables import Cell, TableColumn, TextTable, cells, figure
 
 
 def mean_text(mean: float) -> str:
@@ -156,7 +156,11 @@ def contents_of(findings: Sequence[Finding]) -> dict[str, list[dict[str, Any]]]:
 
 def findings_table(title: str, findings: Sequence[Finding], notes: Sequence[str]) -> TextTable:
     """Return a table of checks."""
-    marks = {True: Entry("ok", style="good"), False: Entry("LOOK", style="bad"), None: Entry("")}
+    marks = {
+        True: Cell("ok", style="good"),
+        False: Cell("LOOK", style="bad"),
+        None: Cell(""),
+    }
     return TextTable(
         title=title,
         columns=(

@@ -56,7 +56,7 @@ LEAST_LOGS = 30
 
 
 @dataclass(frozen=True)
-class Cell:
+class AlikeLogs:
     """Drawn logs that are alike in what carries their values.
 
     Parameters
@@ -136,7 +136,7 @@ class Recommendation:
     errors: tuple[str, ...]
     constant: float
     worlds: int
-    cells: tuple[Cell, ...]
+    cells: tuple[AlikeLogs, ...]
     withheld: Mapping[str, float]
 
     @property
@@ -144,7 +144,9 @@ class Recommendation:
         """Selectors of all estimators that the interval needs, the recommended one first."""
         return tuple(dict.fromkeys((self.center, *self.panel, *self.errors)))
 
-    def cell(self, log: LogData, target: str, records: Sequence[TrialRecord] = ()) -> Cell | None:
+    def cell(
+        self, log: LogData, target: str, records: Sequence[TrialRecord] = ()
+    ) -> AlikeLogs | None:
         """Return the drawn logs that a log is like; None where there are too few.
 
         Where its own cell has few, that of fewer rewards or rows that has enough: there intervals
@@ -321,7 +323,7 @@ def recommendations() -> Mapping[str, Recommendation]:
         name: Recommendation(
             **one
             | {key: tuple(one[key]) for key in lists}
-            | {"cells": tuple(Cell(**cell) for cell in one["cells"])}
+            | {"cells": tuple(AlikeLogs(**cell) for cell in one["cells"])}
             | {"withheld": given["withheld"]}
         )
         for name, one in given.items()

@@ -389,7 +389,7 @@ def _line(one: Segment) -> Any:
     if one.lift_low is not None and one.lift_high is not None:
         style = "bad" if one.lift_high < 0 else "good" if one.lift_low > 0 else ""
     return tables.cells(
-        tables.Entry(one.level or "missing", style=style),
+        tables.Cell(one.level or "missing", style=style),
         *(f"{one.rows:,}", tables.figure(one.value), span(one.low, one.high)),
         *(_signed(one.lift), span(one.lift_low, one.lift_high, signed=True)),
     )
@@ -404,7 +404,7 @@ def shared_notes(said: Iterable[tuple[str, str, str | None]]) -> tuple[str, ...]
     return tuple(f"{head}{', '.join(some)}: {text}" for (head, text), some in labels.items())
 
 
-def _cells(row: EstimateRow, target: TargetEstimates) -> tuple[tables.Entry, ...]:
+def _cells(row: EstimateRow, target: TargetEstimates) -> tuple[tables.Cell, ...]:
     style: Style = "" if row.status == "ok" else "bad"
     best = row.label == target.recommended and not target.withheld
     shade: Style = "dim" if target.withheld else "best" if best else ""
@@ -416,13 +416,13 @@ def _cells(row: EstimateRow, target: TargetEstimates) -> tuple[tables.Entry, ...
         span(row.lift_low, row.lift_high, signed=True),
     )
     return tables.cells(
-        tables.Entry(f"{row.label}{' *' * best}", style=shade),
-        *(tables.Entry(one, style=shade) for one in numbers),
+        tables.Cell(f"{row.label}{' *' * best}", style=shade),
+        *(tables.Cell(one, style=shade) for one in numbers),
         tables.percent(row.ess_fraction),
         tables.percent(row.max_weight_share),
         tables.access_letters(row.access),
         tables.seconds(row.seconds),
-        tables.Entry(row.status, style=style),
+        tables.Cell(row.status, style=style),
     )
 
 
@@ -457,7 +457,7 @@ def csv_table(result: Any) -> tables.TextTable:
     keys = list(records[0]) if records else []
     return tables.TextTable(
         columns=tuple(tables.TableColumn(key=key, title=key) for key in keys),
-        rows=tuple(tuple(tables.Entry("", record[key]) for key in keys) for record in records),
+        rows=tuple(tuple(tables.Cell("", record[key]) for key in keys) for record in records),
     )
 
 

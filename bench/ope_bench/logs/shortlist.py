@@ -34,7 +34,7 @@ from ope_bench.logs.problem import TERMS, unit_of
 from ope_bench.logs.recommendation import Recommendation, recommendation_for
 from ope_bench.logs.result import LogResult, span
 from ope_bench.plugins.spec import PluginSpec
-from ope_bench.report.tables import Entry, TableColumn, TextTable, cells, figure
+from ope_bench.report.tables import Cell, TableColumn, TextTable, cells, figure
 from ope_bench.statistics.simultaneous import simultaneous
 from ope_bench.statistics.unit_errors import sum_by_unit
 from ope_bench.trials.record import TrialRecord
@@ -94,12 +94,12 @@ class Shortlist(LogResult):
         why = {} if self.winner is not None else {"message": self.summary()}
         return {**super().contents(), **why}
 
-    def table(self, verdicts: Mapping[str, Entry] = MappingProxyType({})) -> TextTable:
+    def table(self, verdicts: Mapping[str, Cell] = MappingProxyType({})) -> TextTable:
         """Return one line for each policy, with a verdict where some are given."""
         rows = tuple(
             cells(
                 *(row.name, figure(row.value), span(row.low, row.high, signed=True)),
-                Entry(row.status, style=STATUS_STYLES[row.status]),
+                Cell(row.status, style=STATUS_STYLES[row.status]),
                 verdicts.get(row.name, ""),
             )
             for row in self.policies

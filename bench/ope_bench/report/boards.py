@@ -38,7 +38,14 @@ from ope_bench.report.notes import (
     notes_on_base,
     notes_on_codes,
 )
-from ope_bench.report.tables import Entry, TableColumn, TextTable, column_table, figure, row_name
+from ope_bench.report.tables import (
+    Cell,
+    TableColumn,
+    TextTable,
+    column_table,
+    figure,
+    row_name,
+)
 
 Shown = Sequence["Board | OverSettings | ParameterSweep"]
 
@@ -67,10 +74,10 @@ def board_table(board: Board, columns: Columns = None, *, tied: str = BOLD) -> T
     notes = board_notes(board, keys, tied=tied)
     table = column_table(title, chosen, board.rows, board=board, notes=notes)
 
-    def adjust(cell: Entry, column: TableColumn, row: Row) -> Entry:
+    def adjust(cell: Cell, column: TableColumn, row: Row) -> Cell:
         if not (board.by == "rmse" and board.decided) and cell.style in ("best", "good"):
             # Ties are of the score: on boards in another order a style for them says nothing.
-            cell = Entry(cell.text, cell.value)
+            cell = Cell(cell.text, cell.value)
         if board.by == "rmse" and column.key == "rank":
             # Color may not be visible.
             return replace(cell, text=f"{cell.text}{rank_sign(board, row, tied)}")
@@ -156,7 +163,7 @@ FARTHEST = 10.0
 farther are cut, since one of them would else leave no room for all others."""
 
 
-def bar_column(rows: Sequence[Row]) -> tuple[TableColumn, list[Entry]]:
+def bar_column(rows: Sequence[Row]) -> tuple[TableColumn, list[Cell]]:
     """Draw RMSE and interval of all rows on one logarithmic scale, which is the heading."""
     values = [row.rmse.value for row in rows if row.rmse.value]
     least, most = (min(values), max(values)) if values else (1.0, 1.0)
@@ -169,7 +176,7 @@ def bar_column(rows: Sequence[Row]) -> tuple[TableColumn, list[Entry]]:
         sign = built_in.HEAVY.sign if row.heavy_tailed else ""
         end = math.inf if row.rmse.low is not None and row.rmse.high is None else row.rmse.high
         bar = interval_bar(row.rmse.value, row.rmse.low, end, low, high)
-        cells.append(Entry(f"{bar} {sign}".rstrip(), style=built_in.interval_style(row)))
+        cells.append(Cell(f"{bar} {sign}".rstrip(), style=built_in.interval_style(row)))
     return TableColumn(key="bar", title=title, right=False), cells
 
 
@@ -257,10 +264,10 @@ def column_list(columns: Iterable[BoardColumn], shown: Mapping[str, Collection[s
         everywhere = len(boards) == len(shown) > 1
         rows.append(
             (
-                Entry(column.key, column.key),
-                Entry(column.title, column.title),
-                Entry("all" if everywhere else ", ".join(boards), boards),
-                Entry(column.explanation or tables.MISSING, column.explanation),
+                Cell(column.key, column.key),
+                Cell(column.title, column.title),
+                Cell("all" if everywhere else ", ".join(boards), boards),
+                Cell(column.explanation or tables.MISSING, column.explanation),
             )
         )
     return TextTable(
@@ -284,7 +291,7 @@ def estimators_by_setting(
     boards: Sequence[Board],
     title: str,
     heads: Iterable[tuple[str, str]],
-    cell: Callable[[Row | None], Entry],
+    cell: Callable[[Row | None], Cell],
 ) -> TextTable:
     """Make a table of estimators by settings, the smallest typical score first.
 
@@ -311,12 +318,12 @@ def estimators_by_setting(
     columns = [TableColumn(key="estimator", title=title, right=False, overflow="cut")]
     columns += [TableColumn(key=key, title=head, drop=-k) for k, (key, head) in enumerate(heads)]
     rows = (
-        (Entry(label, label), *(cell(rows.get(label)) for rows in settings)) for label in labels
+        (Cell(label, label), *(cell(rows.get(label)) for rows in settings)) for label in labels
     )
     return TextTable(columns=tuple(columns), rows=tuple(rows))
 
 
-def score_cell(row: Row | None, *, emphasis: bool = False) -> Entry:
+def score_cell(row: Row | None, *, emphasis: bool = False) -> Cell:
     """Make the cell of a row's score, with marks.
 
     ``~`` marks a heavy-tailed row, whose RMSE may not be repeated by another seed; ``!`` the share
@@ -328,13 +335,13 @@ def score_cell(row: Row | None, *, emphasis: bool = False) -> Entry:
     emphasis : whether scores that do not differ significantly from the best are emphasized.
     """
     if row is None:
-        return Entry("")
+        return Cell("")
     rate = row.failure.value or 0.0
     if row.score is None or not row.finite:
-        return Entry(f"{_FAILED}{rate:.0%}" if rate else tables.MISSING)
+        return Cell(f"{_FAILED}{rate:.0%}" if rate else tables.MISSING)
     text = figure(row.score) + (_HEAVY if row.heavy_tailed else "")
     style: Style = "best" if emphasis and row.tied else ""
-    return Entry(f"{text} {_FAILED}{rate:.0%}" if rate else text, row.score, style)
+    return Cell(f"{text} {_FAILED}{rate:.0%}" if rate else text, row.score, style)
 
 
 def _notes_on_marks(table: TextTable) -> Iterator[str]:
@@ -493,16 +500,16 @@ def sweep_table(sweep: ParameterSweep, columns: Columns = None, *, tied: str = B
     tied : mark of scores that do not differ significantly from the best, `BOLD` or `STAR`.
     """
 
-    def cell(row: Row | None) -> Entry:
+    def cell(row: Row | None) -> Cell:
         if columns is None:
             found = score_cell(row, emphasis=True)
         elif row is None:
-            found = Entry(tables.MISSING)
+            found = Cell(tables.MISSING)
         else:
             values = [column.value(row) for column in columns]
             shown = zip(values, columns, strict=True)
             text = " ".join(tables.value_text(value, column.format) for value, column in shown)
-            found = Entry(text, values, "best" if row.tied else "")
+            found = Cell(text, values, "best" if row.tied else "")
         if tied != STAR:
             return found
         # Color may not be visible; cells without a mark keep their alignment.

@@ -27,7 +27,7 @@ from ope_bench.report import access_letters as access_letters
 
 
 @dataclass(frozen=True)
-class Entry:
+class Cell:
     """One cell of a table.
 
     Parameters
@@ -45,9 +45,9 @@ class Entry:
         object.__setattr__(self, "text", printable(self.text))
 
 
-def cells(*parts: str | Entry) -> tuple[Entry, ...]:
+def cells(*parts: str | Cell) -> tuple[Cell, ...]:
     """Make a row of texts, where nothing reads values, and of entries."""
-    return tuple(Entry(one) if isinstance(one, str) else one for one in parts)
+    return tuple(Cell(one) if isinstance(one, str) else one for one in parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class TextTable:
 
     title: str = ""
     columns: tuple[TableColumn, ...]
-    rows: tuple[tuple[Entry, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -221,13 +221,13 @@ def column_table(
     """
     chosen = tuple(columns)
 
-    def cell(column: BoardColumn, row: Any) -> Entry:
+    def cell(column: BoardColumn, row: Any) -> Cell:
         value = column.value(board if column.of_board else row)
         text = value_text(row_name(row) if column.format == "estimator" else value, column.format)
         mark = column.mark
         if mark and text != MISSING and COLUMNS[mark.flag].value(row):
             text += mark.sign
-        return Entry(text, value, column.style(row) if column.style else "")
+        return Cell(text, value, column.style(row) if column.style else "")
 
     return TextTable(
         title=title,
@@ -294,7 +294,7 @@ def render_markdown(table: TextTable) -> str:
     def escape(text: str) -> str:
         return prose(text).replace("|", "\\|")
 
-    def cell(one: Entry, column: TableColumn) -> str:
+    def cell(one: Cell, column: TableColumn) -> str:
         if column.code:
             return f"`{one.text}`"
         text = escape(one.text)
@@ -374,7 +374,7 @@ def render_latex(table: TextTable) -> str:
     ``\\usepackage{booktabs}``.
     """
 
-    def cell(one: Entry, column: TableColumn) -> str:
+    def cell(one: Cell, column: TableColumn) -> str:
         text = one.text
         if isinstance(one.value, tuple):
             # A range of numbers has a dash, not a hyphen.
@@ -493,12 +493,12 @@ def render_html(table: TextTable) -> str:
 
 def render_rows(table: TextTable) -> str:
     """Return the table without title and notes; all text is escaped."""
-    head = _row("th", [Entry(column.title) for column in table.columns], table.columns)
+    head = _row("th", [Cell(column.title) for column in table.columns], table.columns)
     body = "".join(_row("td", row, table.columns) for row in table.rows)
     return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
-def _row(tag: str, cells: Iterable[Entry], columns: Sequence[TableColumn]) -> str:
+def _row(tag: str, cells: Iterable[Cell], columns: Sequence[TableColumn]) -> str:
     row = ""
     for cell, column in zip(cells, columns, strict=True):
         names = [_CLASSES.get(cell.style, ""), "number" if column.right else ""]

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from ope_bench.base.canonical import digest
 from ope_bench.store.file import COVERED, checksum
-from ope_bench.store.reader import RUN_COLUMNS, Check, Conflict
+from ope_bench.store.reader import RUN_COLUMNS, Conflict, StoreCheck
 from ope_bench.trials.record import ANSWER_FIELDS, SPEC_COLUMNS
 from ope_bench.trials.status import Status
 
@@ -167,12 +167,12 @@ def merge(db: sqlite3.Connection) -> int:
 MOST_SHOWN = 20
 
 
-def check(db: sqlite3.Connection) -> Check:
+def check(db: sqlite3.Connection) -> StoreCheck:
     """Compare the file's structure, every record and every spec with their checksums."""
     damage = [text for (text,) in db.execute(f"PRAGMA integrity_check({MOST_SHOWN})")]
     if damage != ["ok"]:
         # Nothing else can be relied on.
-        return Check(records=0, unchecked=0, damage=tuple(damage))
+        return StoreCheck(records=0, unchecked=0, damage=tuple(damage))
     damage = []
     for table, row, parent, _ in db.execute("PRAGMA foreign_key_check").fetchmany(MOST_SHOWN):
         damage.append(f"{table} {row if row is not None else ''} refers to no {parent}")
@@ -191,7 +191,7 @@ def check(db: sqlite3.Connection) -> Check:
     )
     damage += _first(_damaged_records(db))
     records, checked = db.execute("SELECT count(*), count(checksum) FROM record").fetchone()
-    return Check(records=records, unchecked=records - checked, damage=tuple(damage))
+    return StoreCheck(records=records, unchecked=records - checked, damage=tuple(damage))
 
 
 def _first(texts: Iterator[str]) -> Iterator[str]:

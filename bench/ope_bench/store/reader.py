@@ -108,7 +108,7 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class StoreCheck:
     """Findings of a check of a store.
 
     Parameters

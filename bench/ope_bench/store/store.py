@@ -22,13 +22,13 @@ from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import exported, file, maintenance
 from ope_bench.store.reader import (
     RUN_COLUMNS,
-    Check,
     Conflict,
     Freshness,
     Reader,
     Result,
     Run,
     Seconds,
+    StoreCheck,
     StoreInfo,
 )
 from ope_bench.trials.record import (
@@ -416,7 +416,7 @@ class Store:
             **numbers,
         )
 
-    def check(self) -> Check:
+    def check(self) -> StoreCheck:
         """Compare the file, its records and its specs with their checksums."""
         with file.reading(self.path):
             return maintenance.check(self._db)

@@ -86,7 +86,7 @@ def parse_shard(text: str) -> Shard:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Combination:
     """One estimator on one environment setting and device, over all replicates."""
 
     environment: PluginSpec
@@ -108,7 +108,7 @@ class Manifest:
     """
 
     suite: Suite
-    cells: tuple[Cell, ...]
+    cells: tuple[Combination, ...]
     _: KW_ONLY
     threads: int = 1
     without_device: tuple[tuple[PluginSpec, tuple[str, ...]], ...] = ()
@@ -187,7 +187,7 @@ def plan(suite: Suite, *, threads: int = 1) -> Manifest:
             environments, estimators, suite.devices
         )
         if device in devices[id(estimator)]
-        and not _excluded(suite.exclude, cell := Cell(environment, estimator, device))
+        and not _excluded(suite.exclude, cell := Combination(environment, estimator, device))
     )
     n_trials = len(cells) * suite.replicates
     if n_trials > MAX_TRIALS:
@@ -358,7 +358,7 @@ def _points(given: Any) -> list[Any]:
     return [given]
 
 
-def _excluded(exclusions: Iterable[Exclusion], cell: Cell) -> bool:
+def _excluded(exclusions: Iterable[Exclusion], cell: Combination) -> bool:
     return any(
         (item.environment is None or selects(item.environment, cell.environment))
         and (item.estimator is None or selects(item.estimator, cell.estimator))

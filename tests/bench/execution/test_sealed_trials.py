@@ -18,7 +18,7 @@ import pytest
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor, foreign_code_apart
 from ope_bench.gate import verification
-from ope_bench.gate.submission import Track
+from ope_bench.gate.submission import SubmissionTrack
 from ope_bench.plugins.registry import registry
 from ope_bench.suites.manifest import plan, specs_of
 from ope_bench.suites.suite import adhoc
@@ -225,7 +225,7 @@ def test_access_beyond_the_track_is_a_problem(attacks: Attacks) -> None:
     record = attacks.sealed["honest", 0]
     row = {"access": '["propensity", "target_policy"]', "estimator": "honest", "params": "{}"}
     row |= {"key": record.key, "environment": "population"}
-    track = Track(name="few", granted=["propensity"], reference="ipws", probe="ix-ipw")
+    track = SubmissionTrack(name="few", granted=["propensity"], reference="ipws", probe="ix-ipw")
     submitted = verification.Submitted("honest", record.trial.estimator, track)
     (problem,) = verification.access_problems([row], [submitted])
     assert "target_policy" in problem

@@ -156,7 +156,7 @@ def test_trials_of_parameters_that_are_gone_are_not_run_again(params: Any, gone:
 
 def test_the_interval_of_a_submission_is_that_of_a_mean_of_logarithms() -> None:
     """Errors of 3 and 12 times the reference's; a missing answer has the error of the average."""
-    track = submission.Track(name="mine", granted=[], reference="ipws", probe="ix-ipw")
+    track = submission.SubmissionTrack(name="mine", granted=[], reference="ipws", probe="ix-ipw")
     rounds = object.__new__(verification.Rounds)
     rounds.file = SimpleNamespace(fallback="logging-average")  # type: ignore[assignment]
     scales = {"logging-average": 5.0, "ipws": 1.0, "ix-ipw": 2.0}

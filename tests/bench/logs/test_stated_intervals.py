@@ -12,7 +12,7 @@ from ope_bench import Log, TargetPolicy, advise, estimate
 from ope_bench.base.errors import OpeBenchError
 from ope_bench.cli.app import invoke
 from ope_bench.logs import estimation, problem, recommendation
-from ope_bench.logs.recommendation import Cell, Stated, recommendations
+from ope_bench.logs.recommendation import AlikeLogs, Stated, recommendations
 from ope_bench.logs.result import EstimateRow
 from ope_bench.statistics.value_intervals import empirical_likelihood_interval
 from support.small_logs import log_of_columns, write_small
@@ -34,14 +34,14 @@ def clicks(rows: int = 400, rate: float = 0.3, **changes: Any) -> Log:
     return log_of_columns(columns | changes.pop("columns", {}), **(named | changes))
 
 
-def state(monkeypatch: pytest.MonkeyPatch, *cells: Cell) -> None:
+def state(monkeypatch: pytest.MonkeyPatch, *cells: AlikeLogs) -> None:
     """Let the rule for known policies have these cells."""
     rules = recommendations()
     found = {**rules, "known": replace(rules["known"], cells=cells)}
     monkeypatch.setattr(recommendation, "recommendations", lambda: found)
 
 
-ALL = Cell(0.0, 0.0, 400, 0.957, True)
+ALL = AlikeLogs(0.0, 0.0, 400, 0.957, True)
 
 
 def row_of(text: str) -> Any:
@@ -151,9 +151,9 @@ def test_differences_of_withheld_intervals_are_withheld():
     ("cells", "said"),
     [
         ((), "too few drawn logs are like this one"),
-        ((Cell(0.0, 0.0, 29, 1.0, True),), "too few drawn logs are like this one"),
-        ((Cell(0.0, 1e6, 400, 1.0, True),), "too few drawn logs are like this one"),
-        ((ALL, Cell(20.0, 30.0, 400, 0.85, False)), "held the value in 85%"),
+        ((AlikeLogs(0.0, 0.0, 29, 1.0, True),), "too few drawn logs are like this one"),
+        ((AlikeLogs(0.0, 1e6, 400, 1.0, True),), "too few drawn logs are like this one"),
+        ((ALL, AlikeLogs(20.0, 30.0, 400, 0.85, False)), "held the value in 85%"),
     ],
 )
 def test_no_interval_is_stated_without_drawn_logs_in_which_it_held(cells, said):
@@ -169,7 +169,7 @@ def test_no_interval_is_stated_without_drawn_logs_in_which_it_held(cells, said):
 
 def test_the_cell_of_a_log_is_the_one_that_its_rewarded_rows_and_size_are_in(monkeypatch):
     cells = [
-        Cell(rewarded, effective, 100, 0.9 + rewarded / 1000 + effective / 10000, True)
+        AlikeLogs(rewarded, effective, 100, 0.9 + rewarded / 1000 + effective / 10000, True)
         for rewarded in (0.0, 20.0, 50.0)
         for effective in (30.0, 100.0, 500.0)
     ]
@@ -240,7 +240,7 @@ def test_intervals_of_estimated_propensities_are_those_of_drawn_logs_that_estima
     rules = recommendations()
     found = {
         **rules,
-        "estimated": replace(rules["estimated"], cells=(Cell(20, 30, 99, 0.9, True),)),
+        "estimated": replace(rules["estimated"], cells=(AlikeLogs(20, 30, 99, 0.9, True),)),
     }
     monkeypatch.setattr(recommendation, "recommendations", lambda: found)
     log = estimated()
@@ -275,7 +275,7 @@ def test_estimated_weights_carry_what_equal_given_weights_do():
 
 
 def test_a_cell_of_few_drawn_logs_gives_way_to_one_of_fewer_rewards():
-    cells = (Cell(20, 30, 400, 0.95, True), Cell(50, 30, 29, 0.99, True))
+    cells = (AlikeLogs(20, 30, 400, 0.95, True), AlikeLogs(50, 30, 29, 0.99, True))
     rule = replace(recommendations()["known"], cells=cells)
     assert recommendation.carriers(clicks(), "target") > (50, 30)
     assert rule.cell(clicks(), "target") is cells[0]

@@ -13,7 +13,7 @@ from ope_bench.report.tables import (
     COLUMN_POINTS,
     PAGE_POINTS,
     SIZES,
-    Entry,
+    Cell,
     TableColumn,
     TextTable,
     fit,
@@ -36,7 +36,7 @@ def table(names=("a|b", "c_d"), **facts):
             TableColumn(key="last", title="last"),
         ),
         rows=tuple(
-            (Entry(name, name, "best"), *(Entry(f"{n}.5", n + 0.5) for n in range(4)))
+            (Cell(name, name, "best"), *(Cell(f"{n}.5", n + 0.5) for n in range(4)))
             for name in names
         ),
         notes=("read <this>",),
@@ -92,7 +92,7 @@ def test_latex_escapes_cells_and_marks_the_best():
 
 def wide(columns, letters=8):
     heads = tuple(TableColumn(key=f"c{i}", title="x" * letters) for i in range(columns))
-    cells = tuple(Entry("y" * letters, None) for _ in heads)
+    cells = tuple(Cell("y" * letters, None) for _ in heads)
     return TextTable(
         title="toy n_actions=10 | by rmse | expected truth", columns=heads, rows=(cells,)
     )
@@ -122,7 +122,7 @@ def test_latex_tables_have_a_caption_and_a_label():
 @pytest.mark.parametrize(("text", "explained"), [("2?", True), ("2", False)])
 def test_latex_captions_explain_only_marks_that_a_cell_has(text, explained):
     heads = (TableColumn(key="rank", title="#"),)
-    made = TextTable(columns=heads, rows=((Entry(text, None),),), notes=("? nor do these",))
+    made = TextTable(columns=heads, rows=((Cell(text, None),),), notes=("? nor do these",))
     assert ("nor do these" in render_latex(made)) is explained
 
 
@@ -141,7 +141,7 @@ def test_latex_captions_explain_only_marks_that_a_cell_has(text, explained):
 )
 def test_latex_writes_numbers_as_mathematics(given, written):
     heads = (TableColumn(key="a", title="a"),)
-    text = render_latex(TextTable(columns=heads, rows=((Entry(given, None),),)))
+    text = render_latex(TextTable(columns=heads, rows=((Cell(given, None),),)))
     assert f"    {written} \\\\" in text
 
 
@@ -156,14 +156,14 @@ def test_latex_writes_numbers_as_mathematics(given, written):
 )
 def test_latex_writes_a_range_with_a_dash(text, written):
     heads = (TableColumn(key="a", title="a"),)
-    table = render_latex(TextTable(columns=heads, rows=((Entry(text, (0.0, 1.0)),),)))
+    table = render_latex(TextTable(columns=heads, rows=((Cell(text, (0.0, 1.0)),),)))
     assert f"    {written} \\\\" in table
 
 
 def test_latex_captions_are_short():
     made = "interval: 95 %, bootstrap, seed 7"
     notes = ("~ few", made, " ".join(["long"] * 40))
-    marked = (Entry("1~", None), Entry("2", None))
+    marked = (Cell("1~", None), Cell("2", None))
     text = render_latex(replace(wide(2), notes=notes, rows=(marked,)))
     (caption,) = [line for line in text.splitlines() if line.startswith(r"  \caption")]
     assert "$\\sim$ few" in caption
@@ -193,7 +193,7 @@ def test_latex_compiles_without_complaint(tmp_path):
 
 def test_program_text_is_shown_as_such():
     given = TextTable(
-        columns=(TableColumn(key="mark", title="", code=True),), rows=((Entry("-"),),)
+        columns=(TableColumn(key="mark", title="", code=True),), rows=((Cell("-"),),)
     )
     assert "| `-` |" in render_markdown(given)
     assert r"\texttt{-}" in render_latex(given)

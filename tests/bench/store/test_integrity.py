@@ -15,7 +15,7 @@ from ope_bench.cli.app import invoke
 from ope_bench.store import Store
 from ope_bench.store.file import COVERED, checksum
 from ope_bench.store.maintenance import check
-from ope_bench.store.reader import Check
+from ope_bench.store.reader import StoreCheck
 from ope_bench.trials.status import Status
 from support.stored_records import begin, filled, record, trial
 
@@ -169,7 +169,7 @@ def test_a_broken_file_is_all_that_is_said() -> None:
 
     found = check(Broken())  # type: ignore[arg-type]
     damage = ("row 3 missing from index", "wrong # of entries")
-    assert found == Check(records=0, unchecked=0, damage=damage)
+    assert found == StoreCheck(records=0, unchecked=0, damage=damage)
 
 
 def _edit(path: Path, statement: str, *values: object) -> None:
