@@ -12,7 +12,7 @@ from ope_bench.contracts.parameters import hints_of
 from ope_bench.plugins.registry import registry
 from ope_bench.testing.problems import problem
 from ope_estimators.actions.logging_average import LoggingAverage
-from ope_estimators.actions.weighting import action_weighting
+from ope_estimators.actions.weighting import ipw
 from ope_estimators.actions.weighting.intervals import IntervalOptions
 from ope_estimators.actions.weighting.ipw import IPW
 from ope_estimators.actions.weighting.ipws import IPWS
@@ -156,7 +156,7 @@ def test_disjoint_policies_are_zero_for_ipw_and_a_violation_for_ipws():
 def test_what_messages_alone_say_is_not_computed(cls, monkeypatch):
     problem = tiny.small().sample(30, np.random.default_rng(7))
     for name in ("never_logged", "np"):
-        monkeypatch.setattr(action_weighting, name, None)
+        monkeypatch.setattr(ipw, name, None)
     assert np.isfinite(tiny.run(cls(), problem).value)
 
 

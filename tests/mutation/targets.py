@@ -185,7 +185,6 @@ _FAMILIES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "actions/weighting": (
         (_GOLDEN, f"{_TESTS}/test_weight_transforms.py", f"{_TESTS}/test_tuning.py", _DEFAULTS),
         (
-            "action_weighting",
             "beta_ipw",
             "el_ipw",
             "es_ipw",
@@ -298,7 +297,7 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     (f"{PACKAGE}/actions/doubly_robust/tmle.py", "", "1e-14 -> 1.5e-14"): (
         "where the search stops, below the rounding of the score"
     ),
-    (f"{PACKAGE}/actions/weighting/action_weighting.py", "", "0.0 -> 1.0"): (
+    (f"{PACKAGE}/actions/weighting/ipw.py", "", "0.0 -> 1.0"): (
         "instead of an error that is missing for one unit alone, where no rule is asked"
     ),
     (f"{BENCH}/contracts/embeddings.py", "self._spare", "size // 4 -> size * 4"): (

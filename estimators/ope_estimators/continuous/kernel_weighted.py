@@ -19,7 +19,7 @@ from ope_bench import (
     UnavailableError,
     View,
 )
-from ope_estimators.actions.weighting.action_weighting import TransformedWeights
+from ope_estimators.actions.weighting.ipw import TransformedWeights
 from ope_estimators.actions.weighting.weighted_mean import effective_units
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.density_ratio.kernels import Kernel, profile, silverman

@@ -11,7 +11,7 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import Access, FloatArray, IntArray, LinearScore, ParameterError, View
-from ope_estimators.actions.weighting.action_weighting import ActionWeighting
+from ope_estimators.actions.weighting.ipw import ActionWeighting
 from ope_estimators.actions.weighting.weighted_mean import never_logged
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ope_bench import Estimate, FloatArray, LinearScore, View, standard_error
-from ope_estimators.actions.weighting.action_weighting import ActionWeighting
+from ope_estimators.actions.weighting.ipw import ActionWeighting
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.ranking.list_weighted import by_slot
 

@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import Access, FloatArray, IntArray, LinearScore, Solution, View, row_chunks
-from ope_estimators.actions.weighting.action_weighting import TransformedWeights
+from ope_estimators.actions.weighting.ipw import TransformedWeights
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.features.actions import ActionFeatures
 from ope_estimators.nuisance.action_clusters import require_actions

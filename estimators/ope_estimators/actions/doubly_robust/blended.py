@@ -10,7 +10,7 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import Access, FloatArray, IntArray, LinearScore, Solution, UnavailableError, View
-from ope_estimators.actions.weighting.action_weighting import TransformedWeights
+from ope_estimators.actions.weighting.ipw import TransformedWeights
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.partial_expectation import blended_expectations
 from ope_estimators.nuisance.reward_based import RewardBased

@@ -9,8 +9,8 @@ from annotated_types import Ge
 
 from ope_bench import FloatArray
 from ope_estimators.actions.doubly_robust.residual_weighted import ResidualWeighted
-from ope_estimators.actions.weighting.action_weighting import GRID, TransformedWeights
 from ope_estimators.actions.weighting.intervals import IntervalOptions
+from ope_estimators.actions.weighting.ipw import GRID, TransformedWeights
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.rules import DataRule
 

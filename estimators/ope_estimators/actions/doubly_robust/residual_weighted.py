@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import Access, View
-from ope_estimators.actions.weighting.action_weighting import ActionWeighting
+from ope_estimators.actions.weighting.ipw import ActionWeighting
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.nuisance.reward_based import RewardBased

@@ -9,7 +9,7 @@ from annotated_types import Ge
 
 from ope_bench import FloatArray
 from ope_estimators.actions.doubly_robust.residual_weighted import ResidualWeighted
-from ope_estimators.actions.weighting.action_weighting import TransformedWeights
+from ope_estimators.actions.weighting.ipw import TransformedWeights
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.rules import DataRule
 from ope_estimators.tuning.thresholds import exceeds, threshold_grid

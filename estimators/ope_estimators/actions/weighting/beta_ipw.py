@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ope_bench import FloatArray, LinearScore
-from ope_estimators.actions.weighting.action_weighting import ActionWeighting
+from ope_estimators.actions.weighting.ipw import ActionWeighting
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 

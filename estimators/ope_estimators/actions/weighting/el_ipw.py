@@ -8,12 +8,13 @@ import numpy as np
 
 from ope_bench import FloatArray, Solution, standard_error, weighted_terms
 from ope_estimators.actions.weighting.intervals import WeightIntervals
+from ope_estimators.actions.weighting.ipw import ActionWeighting
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 
 __all__ = ["ELIPW"]
 
 
-class ELIPW(WeightIntervals):
+class ELIPW(WeightIntervals, ActionWeighting):
     """Weighted rewards under the most likely distribution in which weights average to one.
 
         V̂ = sum_i p_i w_i r_i + (1 - sum_i p_i w_i) r̄,   w_i = π1(a_i|x_i) / π0(a_i|x_i)

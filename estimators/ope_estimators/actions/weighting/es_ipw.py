@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from ope_bench import FloatArray, LinearScore
-from ope_estimators.actions.weighting.action_weighting import GRID, TransformedWeights
+from ope_estimators.actions.weighting.ipw import GRID, TransformedWeights
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.nuisance.propensity import EstimatedPropensity
 from ope_estimators.tuning.rules import DataRule

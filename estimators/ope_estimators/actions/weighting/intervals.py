@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Lt
 
@@ -18,6 +18,7 @@ from ope_bench import (
     Interval,
     IntervalKind,
     PositivityViolation,
+    Solution,
     View,
     betting_interval,
     bootstrap_interval,
@@ -27,7 +28,6 @@ from ope_bench import (
     percentile_interval,
     resampled_rows,
 )
-from ope_estimators.actions.weighting.action_weighting import ActionWeighting
 from ope_estimators.actions.weighting.reward_limits import (
     declared_limits,
     largest_ratio,
@@ -79,8 +79,8 @@ class IntervalOptions(Estimator):
         )
 
 
-class WeightIntervals(IntervalOptions, EstimatedPropensity, ActionWeighting):
-    """`IntervalOptions` of an estimator from weights, with those that follow from rewards, too.
+class WeightIntervals(IntervalOptions, EstimatedPropensity):
+    """`IntervalOptions` before an `ActionWeighting`, with those that follow from rewards, too.
 
     ``empirical-likelihood`` and ``guaranteed`` are of the weights before any transform, and so of
     the target policy's value, whatever bias the transform brings.
@@ -103,6 +103,12 @@ class WeightIntervals(IntervalOptions, EstimatedPropensity, ActionWeighting):
     """
 
     weight_intervals = True
+
+    if TYPE_CHECKING:  # those of `ActionWeighting`, which is after this class
+
+        def _rows(self, view: View) -> WeightedRows: ...
+
+        def _answer(self, rows: WeightedRows) -> Solution: ...
 
     added_parameters: ClassVar[Mapping[str, Any]] = {
         "reward_range": None,

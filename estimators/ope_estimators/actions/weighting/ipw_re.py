@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Ge
 
 from ope_bench import Access, FloatArray, Solution, UnavailableError, View
-from ope_estimators.actions.weighting.action_weighting import ActionWeighting
+from ope_estimators.actions.weighting.ipw import ActionWeighting
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.features.actions import ActionFeaturesName
 from ope_estimators.nuisance.partial_expectation import partial_expectation, probability_table

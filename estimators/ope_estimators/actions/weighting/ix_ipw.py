@@ -8,7 +8,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from ope_bench import FloatArray, LinearScore
-from ope_estimators.actions.weighting.action_weighting import (
+from ope_estimators.actions.weighting.ipw import (
     TransformedWeights,
     zero_and_geometric,
 )

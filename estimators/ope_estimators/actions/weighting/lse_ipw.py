@@ -15,7 +15,7 @@ from ope_bench import (
     standard_error,
     weighted_terms,
 )
-from ope_estimators.actions.weighting.action_weighting import TransformedWeights
+from ope_estimators.actions.weighting.ipw import TransformedWeights
 from ope_estimators.actions.weighting.ls_ipw import product_grid
 from ope_estimators.actions.weighting.weighted_mean import standard_errors
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows

@@ -8,11 +8,11 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 
 from ope_bench import FloatArray, LinearScore
-from ope_estimators.actions.weighting.action_weighting import (
+from ope_estimators.actions.weighting.intervals import WeightIntervals
+from ope_estimators.actions.weighting.ipw import (
     TransformedWeights,
     zero_and_geometric,
 )
-from ope_estimators.actions.weighting.intervals import WeightIntervals
 from ope_estimators.actions.weighting.weighted_rows import WeightedRows
 from ope_estimators.tuning.rules import Rule
 
