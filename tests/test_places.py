@@ -12,7 +12,7 @@ from support.paths import ROOT
 TEXT = (ROOT / ".github/CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTION = TEXT.partition("## Where a thing lives\n")[2].partition("\n## ")[0]
 LINES = [
-    [cell.strip(" `") for cell in line.strip("|").split("|")]
+    [cell.strip() for cell in line.strip("|").split("|")]
     for line in SECTION.splitlines()
     if line.startswith("|")
 ][2:]
@@ -31,14 +31,14 @@ def test_there_are_ten_lines() -> None:
 def test_a_file_defines_the_name_that_stands_for_it(
     what: str, file: str, name: str, touch: str
 ) -> None:
-    path = ROOT / file
+    path = ROOT / file.strip("`")
     text = path.read_text(encoding="utf-8")
-    pattern = DEFINED[path.suffix].format(name=re.escape(name))
+    pattern = DEFINED[path.suffix].format(name=re.escape(name.strip("`")))
     assert len(re.findall(pattern, text, re.M | re.I)) == 1, (what, name)
     # Further files and names of the last column exist as well.
-    for word in re.findall(r"`([^`]+)`", touch):
-        places = [ROOT / word, path.with_name(word)]
-        assert " " in word or any(one.exists() for one in places) or word in _near(path), word
+    for word in re.findall(r"`([^` ]+)[^`]*`", touch):
+        places = [ROOT / word, path.parent / word]
+        assert any(one.exists() for one in places) or word in _near(path), word
 
 
 def _near(path: Path) -> str:
