@@ -25,11 +25,13 @@ if str(RESULTS) not in sys.path:
 from judging.pages.leaderboard import BOARD, FIRST, board_settings, whole_lines  # noqa: E402
 from judging.trials.committed import boards_of, folders_with_boards  # noqa: E402  of results/
 from judging.trials.field import TRACKS, FieldSetting  # noqa: E402
+from judging.trials.rows import rows_of  # noqa: E402
 
 __all__ = [
     "BOARD", "FIGURES", "FIRST", "RESULTS", "ROOT", "TRACKS", "Board", "Line", "FieldSetting",
     "Track", "boards", "boards_of", "defects_of", "field", "folders_with_boards", "lines_of",
     "log_ratios", "mean_interval", "overlap",
+    "rows_of",
 ]  # fmt: skip
 
 

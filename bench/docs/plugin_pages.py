@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.parquet as pq
 from docutils.parsers.rst.tableparser import SimpleTableParser
 from docutils.statemachine import StringList
 
@@ -36,6 +35,7 @@ from committed import (
     field,
     lines_of,
     log_ratios,
+    rows_of,
 )
 from docstring_sections import split_sections
 from field_charts import estimator_chart
@@ -484,9 +484,8 @@ def _suite_figure(estimator: str) -> str:
 def _median_seconds(suite: str) -> dict[str, float]:
     """Return the median seconds of fit and estimate by estimator, from a suite's trials."""
     names = ["estimator", "fit_cpu_seconds", "estimate_seconds"]
-    table = pq.read_table(RESULTS / suite / "trials.parquet", columns=names)
     spent: dict[str, list[float]] = {}
-    for row in table.to_pylist():
+    for row in rows_of(RESULTS / suite, *names):
         if row["estimate_seconds"] is not None:
             fit = row["fit_cpu_seconds"] or 0.0
             spent.setdefault(row["estimator"], []).append(fit + row["estimate_seconds"])

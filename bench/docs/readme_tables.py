@@ -22,6 +22,7 @@ from ope_bench.cli.choose import questions
 from ope_bench.contracts.view import Access
 from ope_bench.logs.example import write_example
 from ope_bench.plugins.registry import Kind, Plugin, registry
+from ope_bench.report.tables import markdown_lines
 from ope_bench.testing.checks import REFERENCE, NotApplicable, formula_of
 from ope_bench.testing.estimator_checks import EstimatorUnderTest
 from ope_bench.testing.problems import UNSUPPORTED
@@ -268,10 +269,9 @@ def choose_tables() -> str:
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Format a Markdown table."""
-    lines = [heads, ["---"] * len(heads), *rows]
     # A bar ends the cell, even in code spans.
-    safe = ([cell.replace("|", r"\|") for cell in line] for line in lines)
-    return "\n".join(f"| {' | '.join(line)} |" for line in safe)
+    head, *safe = ([cell.replace("|", r"\|") for cell in line] for line in (heads, *rows))
+    return "\n".join(markdown_lines(head, safe, [False] * len(heads)))
 
 
 @dataclass(frozen=True)

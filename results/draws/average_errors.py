@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
+from judging.trials.rows import rows_of
 
 from ope_bench import FloatArray, IntArray
 from ope_bench.contracts.random import DataSeed
@@ -36,7 +36,7 @@ def main(words: Sequence[str]) -> None:
     """Draw the data sets again and write the errors."""
     columns = ["environment", "environment_params", "seed", "salt", "replicate"]
     for folder in words or FOLDERS:
-        trials = pq.read_table(RESULTS / folder / "trials.parquet", columns=columns).to_pylist()
+        trials = rows_of(RESULTS / folder, *columns)
         found: dict[str, dict[int, float]] = {}
         for one in sorted({tuple(row.values()) for row in trials}):
             name, params, suite_seed, salt, replicate = one

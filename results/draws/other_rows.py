@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
+from judging.trials.rows import rows_of
 
 from ope_bench.contracts.random import DataSeed
 from ope_bench.plugins.spec import resolve
@@ -86,7 +86,7 @@ def main(words: Sequence[str]) -> None:
     """Draw the data sets again and write the values."""
     columns = ["environment_params", "seed", "replicate"]
     for folder in words or FOLDERS:
-        trials = pq.read_table(RESULTS / folder / "trials.parquet", columns=columns).to_pylist()
+        trials = rows_of(RESULTS / folder, *columns)
         found: dict[str, dict[int, tuple[float, float]]] = {}
         facts: dict[str, Any] = {}
         for params, suite_seed, replicate in sorted({tuple(one.values()) for one in trials}):

@@ -10,7 +10,6 @@ since, give it still.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Sequence
@@ -18,7 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from judging.claims.differences import (
     ADVISED,
     GOAL,
@@ -31,6 +29,9 @@ from judging.claims.differences import (
     left_out_errors,
     settings_of,
 )
+from judging.trials.rows import rows_of
+
+from ope_bench.base.canonical import sha256
 
 RESULTS = Path(__file__).resolve().parents[1]
 FOLDER = RESULTS / "predictions"
@@ -47,10 +48,6 @@ CANDIDATES = {
 }
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def opened() -> list[SettingErrors]:
     """Return the settings that predictions are made from."""
     found = []
@@ -61,7 +58,7 @@ def opened() -> list[SettingErrors]:
 
 def data_sets() -> int:
     """Return how many data sets of each opened table there are."""
-    return 1 + int(max(pq.read_table(OPENED, columns=["replicate"])["replicate"].to_pylist()))
+    return 1 + max(row["replicate"] for row in rows_of(OPENED, "replicate"))
 
 
 def document(settings: list[SettingErrors]) -> dict[str, Any]:
@@ -91,10 +88,10 @@ def document(settings: list[SettingErrors]) -> dict[str, Any]:
             "drawn worlds alone": weights("plain, worlds"),
         },
         "made_from": {
-            f"{folder}/trials.parquet": _digest(RESULTS / folder / "trials.parquet")
+            f"{folder}/trials.parquet": sha256(RESULTS / folder / "trials.parquet")
             for folder in SOURCES
         },
-        "suite": _digest(FOLDER / "unopened.yaml"),
+        "suite": sha256(FOLDER / "unopened.yaml"),
     }
 
 
@@ -109,7 +106,7 @@ def main(words: Sequence[str]) -> None:
         told = json.loads(REGISTERED.read_text(encoding="utf-8"))
         if document(opened())["weights"] != told["weights"]:
             sys.exit("committed trials no longer give the registered predictions")
-        if _digest(FOLDER / "unopened.yaml") != told["suite"]:
+        if sha256(FOLDER / "unopened.yaml") != told["suite"]:
             sys.exit("unopened.yaml is not the suite that was registered")
         verdict = {"data_sets": data_sets(), **judged(told, settings_of(OPENED, "tables"))}
         VERDICT.write_text(json.dumps(verdict, indent=1) + "\n", encoding="utf-8")

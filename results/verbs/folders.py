@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -11,9 +10,10 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-import pyarrow.parquet as pq
 from judging.trials.committed import boards_of
+from judging.trials.rows import rows_of
 
+from ope_bench.base.canonical import sha256
 from ope_bench.cli.app import invoke
 from ope_bench.report.boards import render
 
@@ -42,16 +42,12 @@ def seal(folder: Path) -> None:
     """Write counts and digests of a folder's files; runs of other suites are left out."""
     path = folder / "run.json"
     facts = json.loads(path.read_text(encoding="utf-8"))
-    trials = pq.read_table(folder / "trials.parquet", columns=["status", "suite"])
-    status, suites = Counter(trials["status"].to_pylist()), set(trials["suite"].to_pylist())
+    trials = rows_of(folder, "status", "suite")
+    status, suites = Counter(row["status"] for row in trials), {row["suite"] for row in trials}
     facts["runs"] = [run for run in facts["runs"] if run["suite"] in suites]
     facts["records"] = facts["trials"] = status.total()
     facts["status"] = dict(sorted(status.items()))
-    facts["sha256"] = {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        for name in SEALED
-        if (folder / name).is_file()
-    }
+    facts["sha256"] = {name: sha256(folder / name) for name in SEALED if (folder / name).is_file()}
     path.write_text(json.dumps(facts, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

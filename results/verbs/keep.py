@@ -15,15 +15,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
+from judging.trials.rows import rows_of
 
 from ope_bench.base.canonical import plain
 from ope_bench.cli.progress import PlainProgress, RunState
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts
 from ope_bench.execution.runner import RunCounts, run
-from ope_bench.store import Store
-from ope_bench.store.export import rows_of, writer_for
+from ope_bench.store import Store, export
 from ope_bench.store.reader import Result
 from ope_bench.suites.manifest import Manifest, plan
 from ope_bench.suites.suite import find_suite
@@ -59,7 +58,7 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
 def kept_keys(folder: Path, planned: dict[str, Trial], anew: Collection[str]) -> set[str]:
     """Return the keys of committed trials that are planned and need not run again."""
     path = folder / "trials.parquet"
-    keys = pq.read_table(path, columns=["key"])["key"].to_pylist() if path.exists() else []
+    keys = [row["key"] for row in rows_of(folder, "key")] if path.exists() else []
     return {key for key in keys if key in planned and names(planned[key]).isdisjoint(anew)}
 
 
@@ -129,7 +128,7 @@ def write_trials(folder: Path, old: Collection[str], new: Sequence[Result]) -> N
             runs = {one.id: one for one in store.runs()} | runs
     results.sort(key=lambda one: one.record.key)
     numbered = [replace(one, number=place) for place, one in enumerate(runs.values(), 1)]
-    writer_for(path)(path, rows_of(results), numbered)
+    export.writer_for(path)(path, export.rows_of(results), numbered)
 
 
 def write_runs(folder: Path, new: Sequence[Result], records: int) -> None:
@@ -141,8 +140,6 @@ def write_runs(folder: Path, new: Sequence[Result], records: int) -> None:
     made = {result.run.id: vars(result.run) for result in new}
     facts["runs"] = (facts["runs"] if records else []) + list(made.values())
     facts["records"] = facts["trials"] = records + len(new)
-    statuses = Counter(
-        row["status"] for row in pq.read_table(folder / "trials.parquet").to_pylist()
-    )
+    statuses = Counter(row["status"] for row in rows_of(folder, "status"))
     facts["status"] = dict(sorted(statuses.items()))
     folders.write(path, json.dumps(plain(facts), ensure_ascii=False))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import hashlib
 import json
 import subprocess
 import sys
@@ -21,8 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+from judging.trials.rows import rows_of
 
+from ope_bench.base.canonical import sha256
 from verbs.folders import RESULTS
 
 
@@ -34,7 +34,7 @@ def folders() -> list[Path]:
 
 def share_of(folder: Path, share: float, most: int | None) -> float:
     """Return the part of a folder's trials that run again."""
-    rows = pq.read_metadata(folder / "trials.parquet").num_rows
+    rows = len(rows_of(folder, "key"))
     return min(share, most / rows) if most is not None else share
 
 
@@ -45,7 +45,7 @@ def record(folder: Path, told: dict[str, Any]) -> None:
     known[folder.resolve().relative_to(RESULTS).as_posix()] = {
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         "again": told["again"],
-        "trials.parquet": hashlib.sha256((folder / "trials.parquet").read_bytes()).hexdigest(),
+        "trials.parquet": sha256(folder / "trials.parquet"),
     }
     text = json.dumps(known, indent=1, sort_keys=True)
     path.write_text(text + "\n", encoding="utf-8")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from judging.pages.regret import GONE
 from judging.trials.committed import boards_of, folders_with_boards
-from judging.trials.rows import plain_rows
+from judging.trials.rows import rows_of
 
 from ope_bench.base.canonical import canonical_json
 from ope_bench.execution import Finished
@@ -45,7 +45,7 @@ CHEAP = 0.5
 
 def _rows(folder: Path, *columns: str) -> list[dict[str, Any]]:
     """Some columns of all trials; to read what is not looked at takes most of the time."""
-    return plain_rows(pq.read_table(folder / "trials.parquet", columns=list(columns)))
+    return rows_of(folder, *columns)
 
 
 def _sample(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 _PLAIN = frozenset({str, int, bool})
@@ -42,6 +43,11 @@ def _canonical(value: object) -> object:
 def digest(value: Any) -> str:
     """Return the SHA-256 of a value's canonical JSON, in hexadecimal."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal; empty without one."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def scalar(value: Any) -> Any:

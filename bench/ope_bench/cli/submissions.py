@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ope_bench.base import exit_codes
-from ope_bench.base.canonical import canonical_json, plain
+from ope_bench.base.canonical import canonical_json, plain, sha256
 from ope_bench.base.console import Format, json_stdout, note, write
 from ope_bench.base.errors import UsageError, did_you_mean
 from ope_bench.base.files import atomic_write, temporary_folder
@@ -57,7 +57,7 @@ def _run(
         write_rows(partial, export.rows_of(store.results()), store.runs())
         runs, status = [vars(run) for run in store.runs()], store.info().status
     facts = {"schema": 1, "runs": runs, "trials": len(manifest.trials), "status": status}
-    facts["sha256"] = {to.name: submission.sha256(to)}
+    facts["sha256"] = {to.name: sha256(to)}
     facts["figures"] = plain(rounds.figures(verification.read_trials(to)[0], submitted))
     text = json.dumps(plain(facts)) + "\n"
     submission.facts_path(to).write_text(text, encoding="utf-8")

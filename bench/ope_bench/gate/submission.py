@@ -183,11 +183,6 @@ def read_facts(trials: Path) -> RunFacts:
     return replace(facts, all_of_machines=[one["machine"] for one in document.value["runs"]])
 
 
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file; empty without one."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-
-
 def sha256_of(text: str) -> str:
     """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -18,9 +18,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from ope_bench.base.canonical import digest
+from ope_bench.base.canonical import digest, sha256
 from ope_bench.base.errors import UsageError
-from ope_bench.gate.submission import sha256
 from ope_bench.plugins.registry import APART, Plugin, imported_packages, registry
 from ope_bench.suites.suite import parse_selector
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ope_bench.base.canonical import plain
+from ope_bench.base.canonical import plain, sha256
 from ope_bench.base.errors import OpeBenchError, ParameterError, UsageError
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
@@ -29,13 +29,12 @@ from ope_bench.gate.submission import (
     SubmissionTrack,
     facts_path,
     read_facts,
-    sha256,
 )
 from ope_bench.gate.verdict import alike
 from ope_bench.plugins.spec import PluginSpec, resolve
 from ope_bench.reader import DataFileError
 from ope_bench.statistics.ranks import mean_interval
-from ope_bench.store.export import column_types, read_parquet, row_groups
+from ope_bench.store.export import column_types, read_parquet
 from ope_bench.store.exported import newest_version, trial_of
 from ope_bench.suites.manifest import MAX_TRIALS, Manifest, parse_shard, plan, specs_of
 from ope_bench.suites.suite import Entry, Suite, find_suite, parse_selector
@@ -108,7 +107,7 @@ def read_trials(path: Path) -> tuple[Rows, Trials]:
     if not 0 < frame.height <= MAX_TRIALS:
         msg = f"{path}: {frame.height:,} trials; expected 1 to {MAX_TRIALS:,}"
         raise UsageError(msg)
-    rows = list(row_groups(frame))
+    rows = frame.to_dicts()
     trials, known = [], set[str]()
     for number, row in enumerate(rows, start=1):
         try:

@@ -18,7 +18,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
 from typing import Any, cast
 
-from ope_bench.base.canonical import canonical_json
+from ope_bench.base.canonical import canonical_json, sha256
 from ope_bench.base.errors import ParameterError, PluginError
 from ope_bench.contracts.parameters import (
     LearnerName,
@@ -403,7 +403,7 @@ def _source_hash(module: str) -> str | None:
     path = _path(module)
     if path is None or not os.access(path, os.R_OK):
         return None
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return sha256(path)
 
 
 @dataclass(frozen=True)

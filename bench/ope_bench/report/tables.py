@@ -302,14 +302,19 @@ def render_markdown(table: TextTable) -> str:
 
     lines = [f"### {prose(table.title)}", ""] if table.title else []
     if table.rows:
-        grid: list[Iterable[str]] = [
-            (escape(column.title) for column in table.columns),
-            ("---:" if column.right else "---" for column in table.columns),
-            *(map(cell, row, table.columns) for row in table.rows),
-        ]
-        lines += [*(f"| {' | '.join(cells)} |" for cells in grid), ""]
+        head = (escape(column.title) for column in table.columns)
+        rows = (map(cell, row, table.columns) for row in table.rows)
+        lines += [*markdown_lines(head, rows, (column.right for column in table.columns)), ""]
     lines += [f"- {prose(note)}" for note in table.explained]
     return "\n".join(lines) + "\n"
+
+
+def markdown_lines(
+    head: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[bool]
+) -> list[str]:
+    """Return the lines of a table, of cells of Markdown and columns aligned right or left."""
+    rule = ("---:" if one else "---" for one in right)
+    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
 
 
 def prose(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ope_bench.base.canonical import plain
 from ope_bench.base.errors import UsageError, did_you_mean
@@ -20,6 +20,9 @@ from ope_bench.base.printable import without_formula
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store.reader import Result, Run
 from ope_bench.trials.record import RECORD
+
+if TYPE_CHECKING:
+    from ope_bench.reader.mistakes import Columns
 
 _OF_RECORD = {column.name: column.type for column in RECORD if column.exported}
 
@@ -183,8 +186,12 @@ def _write_parquet(path: Path, rows: Rows, runs: Sequence[Run]) -> int:
     return int(frame.height)
 
 
-def read_parquet(path: Path) -> tuple[Any, str | None]:
-    """Return the rows of a Parquet file as a Polars frame, and the facts of its runs as JSON.
+def read_parquet(path: Path, columns: Columns = None) -> tuple[Any, str | None]:
+    """Return a Parquet file as a Polars frame, and the facts of its runs as JSON.
+
+    Parameters
+    ----------
+    path, columns : as for `ope_bench.read_table`; columns that nobody asks for are not read.
 
     Raises
     ------
@@ -194,11 +201,5 @@ def read_parquet(path: Path) -> tuple[Any, str | None]:
     from ope_bench.reader.library import library
 
     pl = library()
-    frame = binary_frame(path, "Parquet", pl.scan_parquet)
+    frame = binary_frame(path, "Parquet", pl.scan_parquet, columns)
     return frame, pl.read_parquet_metadata(path).get(RUNS)
-
-
-def row_groups(frame: Any) -> Rows:
-    """Yield the rows of a Polars frame, of which few are objects of Python at once."""
-    for part in frame.iter_slices(ROW_GROUP):
-        yield from part.iter_rows(named=True)

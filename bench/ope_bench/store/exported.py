@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from ope_bench.base.errors import StoreError, UsageError
 from ope_bench.plugins.registry import registry
 from ope_bench.plugins.spec import PluginSpec
 from ope_bench.store import file
-from ope_bench.store.export import read_parquet, row_groups
+from ope_bench.store.export import COLUMNS, ROW_GROUP, read_parquet
 from ope_bench.store.reader import RUN_COLUMNS, Run
 from ope_bench.trials.record import (
     RECORD,
@@ -26,7 +26,6 @@ from ope_bench.trials.record import (
     TRIAL_COLUMNS,
     Trial,
     spec_row,
-    trial_row,
 )
 from ope_bench.trials.status import Device, Status
 
@@ -49,8 +48,18 @@ _OLDER: Mapping[str, Any] = {
 """What stands for columns of a record that exports of older versions lack."""
 
 _RECORD = tuple(column.name for column in RECORD)
-_INTO = ("key", "run", "finished", "environment", "estimator", "estimator_digest")
-_COLUMNS = (*_INTO, *TRIAL_COLUMNS, *_RECORD)
+_COLUMNS = (
+    *("id", "key", "run", "finished", "environment", "estimator", "estimator_digest"),
+    *TRIAL_COLUMNS,
+    *_RECORD,
+)
+_HEAD = ("key", "run_id", "made_by", "code_digest", "suite", "estimator_digest")
+_FACTS = (
+    *("environment", "environment_params", "environment_reference", "environment_origin"),
+    *("environment_label", "environment_version"),
+    *("estimator", "params", "reference", "origin", "label"),
+)
+"""Columns that say which environment and which estimator a row is of."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -72,7 +81,7 @@ def connect(path: Path) -> sqlite3.Connection:
             if lacks:
                 raise ValueError(f"it lacks the column {lacks[0]}")  # noqa: EM102
             facts = None if told is None else json.loads(told)
-            _fill(db, row_groups(frame), _runs(path, facts))
+            _fill(db, frame, _runs(path, facts))
         db.execute("PRAGMA query_only = ON")
     except (
         *(OSError, UsageError, sqlite3.Error, LookupError, TypeError, ValueError),
@@ -107,57 +116,79 @@ def _runs(path: Path, told: Sequence[Row] | None) -> dict[str, Run]:
     return {run.id: run for run in runs}
 
 
-def _fill(db: sqlite3.Connection, rows: Iterator[Row], runs: dict[str, Run]) -> None:
-    """Insert rows, and the runs and specs that they name."""
+def _fill(db: sqlite3.Connection, frame: Any, runs: dict[str, Run]) -> None:
+    """Insert the rows of a Polars frame, and the runs and specs that they name."""
     records: dict[tuple[str, str, str], int] = {}
     specs: dict[str, int] = {}
-    # Specs of `trial_of` stay, so that their ids are their own.
-    known: dict[tuple[int, str], int] = {}
-    into = f"INSERT INTO record ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608
+    pairs: dict[tuple[Any, ...], tuple[tuple[int, str], ...]] = {}
+    labels: dict[tuple[str, int], str] = {}
 
-    def number_of(spec: PluginSpec, run: str) -> int:
+    def number_of(spec: PluginSpec) -> int:
         name, values = spec_row(spec)
         if name not in specs:
-            marks = ", ".join("?" * (1 + len(SPEC_COLUMNS)))
-            insert = f"INSERT INTO spec (digest, {', '.join(SPEC_COLUMNS)}) VALUES ({marks})"  # noqa: S608
-            specs[name] = int(db.execute(insert, (name, *values)).lastrowid or 0)
-        if spec.label:
-            label = (run, specs[name], spec.label)
-            db.execute("INSERT OR IGNORE INTO label VALUES (?, ?, ?)", label)
+            specs[name] = len(specs) + 1
+            _insert(db, "spec", ("id", "digest", *SPEC_COLUMNS), [(specs[name], name, *values)])
         return specs[name]
 
-    db.execute("PRAGMA defer_foreign_keys = ON")
-    for row in rows:
-        trial, run, _ = trial_of(row), row["run_id"], Status(row["status"])
-        made_by = row.get("made_by") or run
-        for name in (run, made_by):
-            if name not in runs:
-                # Of an older file without facts of its runs.
-                last = max((one.number for one in runs.values()), default=0)
-                runs[name] = Run(id=name, number=last + 1, suite=row["suite"], truth="expected")
-        for spec in (trial.environment, trial.estimator):
-            if (id(spec), run) not in known:
-                known[id(spec), run] = number_of(spec, run)
-        numbers = [known[id(spec), run] for spec in (trial.environment, trial.estimator)]
-        name = row["key"], made_by, row["code_digest"]
-        if name not in records:
-            head = (row["key"], made_by, 0.0, *numbers, row.get("estimator_digest"))
-            facts = (row.get(one, _OLDER.get(one)) for one in _RECORD)
-            done = db.execute(into, (*head, *trial_row(trial), *facts))
-            records[name] = int(done.lastrowid or 0)
-        link = (run, row["key"], records[name])
-        db.execute("INSERT OR REPLACE INTO run_record VALUES (?, ?, ?)", link)
-    for one in runs.values():
-        text = canonical_json(one.machine)
-        machine = digest(text), text
-        db.execute("INSERT OR IGNORE INTO machine (digest, facts) VALUES (?, ?)", machine)
-        values = (*(getattr(one, name) for name in RUN_COLUMNS), digest(text))
-        db.execute(
-            f"INSERT INTO run ({', '.join(RUN_COLUMNS)}, machine) "  # noqa: S608
-            f"VALUES ({', '.join('?' * len(RUN_COLUMNS))}, "
-            "(SELECT id FROM machine WHERE digest = ?))",
-            values,
+    for part in frame.iter_slices(ROW_GROUP):
+        columns: dict[str, list[Any]] = {
+            name: [_OLDER.get(name)] * part.height for name in (*COLUMNS, *_RECORD)
+        }
+        columns |= part.to_dict(as_series=False)
+        for value in set(columns["status"]):
+            Status(value)
+        for value in set(columns["device"]):
+            Device(value)
+        columns["threads"] = [threads or 1 for threads in columns["threads"]]
+        columns["salt"] = [salt or None for salt in columns["salt"]]
+        facts, values, heads = (
+            zip(*(columns[name] for name in names), strict=True)
+            for names in (_FACTS, (*TRIAL_COLUMNS, *_RECORD), _HEAD)
         )
+        rows, links = [], []
+        for place, (fact, value, head) in enumerate(zip(facts, values, heads, strict=True)):
+            key, run, made_by, code, suite, digest_of_own = head
+            # Where a row names no version of its environment, its key does.
+            known = fact if columns["environment_version"][place] is not None else (key, *fact)
+            if known not in pairs:
+                trial = trial_of({name: column[place] for name, column in columns.items()})
+                both = trial.environment, trial.estimator
+                pairs[known] = tuple((number_of(spec), spec.label) for spec in both)
+            for name in (run, made_by or run):
+                if name not in runs:
+                    # Of an older file without facts of its runs.
+                    last = max((one.number for one in runs.values()), default=0)
+                    runs[name] = Run(id=name, number=last + 1, suite=suite, truth="expected")
+            for number, label in pairs[known]:
+                if label:
+                    labels.setdefault((run, number), label)
+            record = key, made_by or run, code
+            if record not in records:
+                records[record] = len(records) + 1
+                numbers = (number for number, _ in pairs[known])
+                rows.append((records[record], *record[:2], 0.0, *numbers, digest_of_own, *value))
+            links.append((run, key, records[record]))
+        _insert(db, "record", _COLUMNS, rows)
+        _insert(db, "run_record", ("run", "key", "record"), links)
+    _insert(db, "label", ("run", "spec", "label"), ((*one, labels[one]) for one in labels))
+    machines = {run.id: canonical_json(run.machine) for run in runs.values()}
+    ids = {text: number for number, text in enumerate(dict.fromkeys(machines.values()), 1)}
+    facts_of = ((number, digest(text), text) for text, number in ids.items())
+    _insert(db, "machine", ("id", "digest", "facts"), facts_of)
+    of_runs = (
+        (*(getattr(run, name) for name in RUN_COLUMNS), ids[machines[run.id]])
+        for run in runs.values()
+    )
+    _insert(db, "run", (*RUN_COLUMNS, "machine"), of_runs)
+
+
+def _insert(
+    db: sqlite3.Connection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> None:
+    marks = ", ".join("?" * len(columns))
+    # The tables and their columns are our own.
+    into = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
+    db.executemany(into, rows)
 
 
 # The trial of a row.

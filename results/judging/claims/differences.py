@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
+from judging.trials.rows import rows_of
 from ope_bench.contracts.arrays import FloatArray
 
 REFERENCE, AVERAGE = "ipws", "logging-average"
@@ -97,7 +97,7 @@ def settings_of(path: Path, kind: str, worlds: int | None = None) -> list[Settin
         "standard_error", "truth_expected", "diagnostics",
     ]  # fmt: skip
     cells: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
-    for row in pq.read_table(path, columns=columns).to_pylist():
+    for row in rows_of(path, *columns):
         if json.loads(row["params"]).get("toward", "sndr") == "sndr":
             its = cells.setdefault(row["environment_params"], {})
             its.setdefault(row["estimator"], {})[row["replicate"]] = row

@@ -14,6 +14,7 @@ import yaml
 from judging.claims.claim import Claim, Page
 from judging.claims.line import Line, Verdict, marks, together, verdict
 from judging.pages.forest import forest
+from ope_bench.report.tables import markdown_lines
 
 WORDS = 120
 """An abstract has at most so many words."""
@@ -40,11 +41,10 @@ def table(
 ) -> str:
     """A Markdown table; a letter for each column, ``l`` or ``r``, the last one for all further."""
     sides = align + align[-1] * (len(head) - len(align))
-    rule = " | ".join("---:" if side == "r" else "---" for side in sides)
-    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    lines = markdown_lines(head, rows, (side == "r" for side in sides))
     if tight:
-        rule, lines = rule.replace(" ", ""), [line.replace("|  |", "| |") for line in lines]
-    lines.insert(1, f"|{rule}|" if tight else f"| {rule} |")
+        lines = [line.replace("|  |", "| |") for line in lines]
+        lines[1] = lines[1].replace(" ", "")
     return "\n".join(lines)
 
 

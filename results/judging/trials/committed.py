@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import pickle
 import tempfile
@@ -15,6 +14,7 @@ import numpy as np
 
 import ope_bench
 from judging.trials.rows import rows_of
+from ope_bench.base.canonical import digest, sha256
 from ope_bench.boards.board import Board, By
 from ope_bench.boards.leaderboard import stream_boards
 from ope_bench.outcomes import OF_STORE, Outcomes
@@ -50,7 +50,7 @@ def boards_of(folder: Path) -> list[Board]:
     They are kept in build/boards for as long as trials and the code of boards are the same: pages,
     the site and tests show them, and many tests of ties take minutes.
     """
-    kept = BOARDS / f"{_digest(folder / 'trials.parquet', *_CODE)}.pickle"
+    kept = BOARDS / f"{digest([*map(sha256, (folder / 'trials.parquet', *_CODE))])[:20]}.pickle"
     if kept.exists():
         found: list[Board] = pickle.loads(kept.read_bytes())  # noqa: S301  our own file
         return found
@@ -69,13 +69,6 @@ def _without_runs(outcomes: Outcomes) -> Outcomes:
     """Return outcomes that tell nothing of runs and machines, of which pages say nothing."""
     unknown: dict[str, Any] = dict.fromkeys(OF_STORE, np.full(len(outcomes), "", np.object_))
     return replace(outcomes, **unknown)
-
-
-def _digest(*paths: Path) -> str:
-    found = hashlib.sha256()
-    for path in paths:
-        found.update(path.read_bytes())
-    return found.hexdigest()[:20]
 
 
 def folders_with_boards(results: Path) -> list[Path]:

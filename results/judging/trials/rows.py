@@ -14,6 +14,7 @@ import numpy as np
 from ope_bench.base.canonical import canonical_json
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.plugins.spec import resolve
+from ope_bench.store.export import read_parquet
 
 NORMAL_95 = 1.96
 """Standard errors from an estimate to the ends of its normal interval."""
@@ -206,44 +207,37 @@ def _matches(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return all(values.get(name) == value for name, value in wanted.items())
 
 
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    """The exported trials in a folder, read once; nobody changes a row.
+def rows_of(place: Path, *columns: str) -> list[dict[str, Any]]:
+    """The exported trials in a folder or a file, read once; nobody changes a row.
+
+    Parameters
+    ----------
+    columns : those to read; by default all that pages show, of those that the file has.
 
     Raises
     ------
     LookupError : they are missing.
     """
-    path = folder / "trials.parquet"
+    path = place if place.suffix == ".parquet" else place / "trials.parquet"
     if not path.is_file():
+        folder = path.parent
         suite = f"paper-{folder.name}" if folder.parent.name == "paper" else folder.name
         msg = f"{path} is missing; results/regenerate run {suite} makes it"
         raise LookupError(msg)
-    return _read(path, path.stat().st_mtime_ns)
-
-
-def plain_rows(table: Any) -> list[dict[str, Any]]:
-    """Return the rows of an Arrow table; equal texts are decoded once and share their object."""
-    import pyarrow as pa
-
-    columns = []
-    for column in table.columns:
-        if pa.types.is_string(column.type):
-            column = column.combine_chunks().dictionary_encode()
-            texts = [*column.dictionary.to_pylist(), None]
-            columns.append([texts[place] for place in column.indices.fill_null(-1).to_pylist()])
-        else:
-            columns.append(column.to_pylist())
-    names = table.column_names
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return _read(path, path.stat().st_mtime_ns, columns or _COLUMNS)
 
 
 @cache
-def _read(path: Path, _changed: int) -> list[dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    names = set(pq.read_schema(path).names)
-    columns = [name for name in _COLUMNS if name in names]
-    return plain_rows(pq.read_table(path, columns=columns))
+def _read(path: Path, _changed: int, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
+    frame, _ = read_parquet(path, lambda known: [name for name in wanted if name in known])
+    texts: dict[str, str] = {}
+    # Equal texts share their object, of which many rows have one.
+    columns = [
+        [texts.setdefault(one, one) if isinstance(one, str) else one for one in column.to_list()]
+        for column in frame
+    ]
+    names = frame.columns
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def ends_of(row: Mapping[str, Any], errors: float = NORMAL_95) -> tuple[float, float]:

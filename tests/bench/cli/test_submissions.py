@@ -27,6 +27,7 @@ import yaml
 from judging.pages.entries import entries_of
 from scipy import stats
 
+from ope_bench.base.canonical import sha256
 from ope_bench.cli import submissions
 from ope_bench.cli.app import invoke
 from ope_bench.execution import runner
@@ -98,7 +99,7 @@ class Desk:
         rows = change(old.to_pylist())
         pq.write_table(pa.Table.from_pylist(rows, schema=old.schema), path)
         facts = json.loads((path.parent / "run.json").read_text())
-        facts["sha256"] = {path.name: submission.sha256(path)}
+        facts["sha256"] = {path.name: sha256(path)}
         words = sorted(row["status"] for row in rows)
         facts["status"] = {word: words.count(word) for word in words}
         (path.parent / "run.json").write_text(json.dumps(facts))
