@@ -58,7 +58,7 @@ def opened() -> list[SettingErrors]:
 
 def data_sets() -> int:
     """Return how many data sets of each opened table there are."""
-    return 1 + max(row["replicate"] for row in rows_of(OPENED, "replicate"))
+    return 1 + int(max(row["replicate"] for row in rows_of(OPENED, "replicate")))
 
 
 def document(settings: list[SettingErrors]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from judging.trials.rows import Estimator, Trials
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.coverage import wilson
 from ope_bench.statistics.error_distribution import heavy_tailed
+from ope_bench.statistics.ranks import mean_interval
 
 ENOUGH = 100
 """Data sets from which mean squares are compared whatever the tails."""
@@ -163,15 +164,11 @@ def bias(trials: Trials, estimator: Estimator, setting: Any) -> Line:
     Not excluding a bias is no proof of none, so a wide interval cannot speak for the claim: it
     has to lie within a tenth of the root mean square of the truth.
     """
-    from scipy.special import stdtrit
-
-    errors = trials.errors(estimator, setting)
-    n, mean = len(errors), float(errors.mean())
-    reach = float(stdtrit(n - 1, 1 - LEVEL / 2)) * float(errors.std(ddof=1)) / math.sqrt(n)
+    mean, low, high = mean_interval(trials.errors(estimator, setting))
     tenth = 0.1 * math.sqrt(float(np.square(trials.truths(setting)).mean()))
-    small = abs(mean) + reach < tenth
-    decided = False if abs(mean) > reach and not small else True if small else None
-    number = figure(mean, mean - reach, mean + reach)
+    small = -tenth < low <= high < tenth
+    decided = True if small else False if low > 0 or high < 0 else None
+    number = figure(mean, low, high)
     return Line(f"bias of {estimator.name}", axis_of(trials, setting), number, decided=decided)
 
 
