@@ -20,6 +20,7 @@ import numpy as np
 
 from ope_bench.base.canonical import plain, sha256
 from ope_bench.base.errors import OpeBenchError, ParameterError, UsageError
+from ope_bench.boards.tracks import log_rmse
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts, mode_of, same_arithmetic
@@ -428,7 +429,7 @@ def _log_rmse(rows: Mapping[int, Row], average: Mapping[int, Row]) -> float:
         rows[at] if at in rows and rows[at]["status"] == "ok" else average[at] for at in average
     ]
     errors = np.array([row["estimate"] - row["truth_expected"] for row in answers])
-    return 0.5 * math.log(max(float(np.square(errors).mean()), 1e-24))
+    return log_rmse(errors)
 
 
 def marks_of(asked: Submission, own: Figures, fresh: Figures | None) -> list[str]:

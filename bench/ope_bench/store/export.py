@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,32 +25,33 @@ from ope_bench.trials.record import RECORD
 if TYPE_CHECKING:
     from ope_bench.reader.mistakes import Columns
 
-_OF_RECORD = {column.name: column.type for column in RECORD if column.exported}
-
-COLUMNS: dict[str, str] = {
-    "key": "string",
-    "code_digest": _OF_RECORD["code_digest"],
-    "run_id": "string",
-    "suite": "string",
-    "environment": "string",
-    "environment_params": "json",
-    "estimator": "string",
-    "params": "json",
-    "replicate": "int64",
-    "seed": "int64",
-    "device": "string",
-    **_OF_RECORD,
-    "salt": "string",
-    "threads": "int64",
-    "environment_version": "int64",
-    "environment_reference": "string",
-    "reference": "string",
-    "environment_label": "string",
-    "label": "string",
-    "made_by": "string",
-    "estimator_digest": "string",
-    "signal": "double",
+_CELLS: dict[str, tuple[str, str]] = {
+    "key": ("string", "record.trial.key"),
+    "code_digest": ("string", "record.code_digest"),
+    "run_id": ("string", "run.id"),
+    "suite": ("string", "run.suite"),
+    "environment": ("string", "record.trial.environment.id"),
+    "environment_params": ("json", "record.trial.environment"),
+    "estimator": ("string", "record.trial.estimator.id"),
+    "params": ("json", "record.trial.estimator"),
+    "replicate": ("int64", "record.trial.replicate"),
+    "seed": ("int64", "record.trial.seed"),
+    "device": ("string", "record.trial.device"),
+    **{one.name: (one.type, f"record.{one.name}") for one in RECORD if one.exported},
+    "salt": ("string", "record.trial.salt"),
+    "threads": ("int64", "record.trial.threads"),
+    "environment_version": ("int64", "record.trial.environment.version"),
+    "environment_reference": ("string", "record.trial.environment.reference"),
+    "reference": ("string", "record.trial.estimator.reference"),
+    "environment_label": ("string", "record.trial.environment.label"),
+    "label": ("string", "record.trial.estimator.label"),
+    "made_by": ("string", "made_by"),
+    "estimator_digest": ("string", "estimator_digest"),
+    "signal": ("double", "record.signal"),
 }
+"""Columns with their types, and where a stored outcome has their values."""
+
+COLUMNS = {name: kind for name, (kind, _) in _CELLS.items()}
 """Columns and their types."""
 
 RUNS = "ope_bench.runs"
@@ -65,53 +67,26 @@ def rows_of(results: Iterable[Result]) -> Rows:
     """Yield stored outcomes as rows of ``COLUMNS``."""
     # Thousands of trials share a spec; the spec is kept so that its id stays its own.
     known: dict[int, tuple[PluginSpec, str]] = {}
-    further = [(name, kind) for name, kind in _OF_RECORD.items() if name != "code_digest"]
+    values_of = attrgetter(*(path for _, path in _CELLS.values()))
 
-    def params(spec: PluginSpec, **more: str) -> str:
-        if id(spec) not in known:
-            known[id(spec)] = spec, _json({**spec.params, **more})
-        return known[id(spec)][1]
+    def cell(value: Any, kind: str) -> Any:
+        if isinstance(value, PluginSpec):
+            if id(value) not in known:
+                worlds = {"worlds": value.worlds} if value.kind == "environment" else {}
+                known[id(value)] = value, _json({**value.params, **worlds})
+            return known[id(value)][1]
+        if kind == "json":
+            # In its own order, in which boards show diagnostics.
+            return json.dumps(plain(value), separators=(",", ":"))
+        return value.value if isinstance(value, Enum) else value
 
     for result in results:
-        trial = result.record.trial
-        environment, estimator = trial.environment, trial.estimator
-        yield {
-            "key": trial.key,
-            "code_digest": result.record.code_digest,
-            "run_id": result.run.id,
-            "suite": result.run.suite,
-            "environment": environment.id,
-            "environment_params": params(environment, worlds=environment.worlds),
-            "estimator": estimator.id,
-            "params": params(estimator),
-            "replicate": trial.replicate,
-            "seed": trial.seed,
-            "device": trial.device.value,
-            **{name: _cell(getattr(result.record, name), kind) for name, kind in further},
-            "salt": trial.salt,
-            "threads": trial.threads,
-            "environment_version": environment.version,
-            "environment_reference": environment.reference,
-            "reference": estimator.reference,
-            "environment_label": environment.label,
-            "label": estimator.label,
-            "made_by": result.made_by,
-            "estimator_digest": result.estimator_digest,
-            "signal": result.record.signal,
-        }
+        cells = map(cell, values_of(result), COLUMNS.values())
+        yield dict(zip(COLUMNS, cells, strict=True))
 
 
 def _json(value: Any) -> str:
     return json.dumps(plain(value), sort_keys=True, separators=(",", ":"))
-
-
-def _cell(value: Any, kind: str) -> Any:
-    # In its own order, in which boards show diagnostics.
-    return (
-        json.dumps(plain(value), separators=(",", ":"))
-        if kind == "json"
-        else (value.value if isinstance(value, Enum) else value)
-    )
 
 
 Writer = Callable[[Path, Rows, Sequence[Run]], int]

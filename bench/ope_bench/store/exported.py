@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -48,15 +48,11 @@ _OLDER: Mapping[str, Any] = {
 """What stands for columns of a record that exports of older versions lack."""
 
 _RECORD = tuple(column.name for column in RECORD)
-_COLUMNS = (
-    *("id", "key", "run", "finished", "environment", "estimator", "estimator_digest"),
-    *TRIAL_COLUMNS,
-    *_RECORD,
-)
-_HEAD = ("key", "run_id", "made_by", "code_digest", "suite", "estimator_digest")
+_VALUES = ("estimator_digest", *TRIAL_COLUMNS, *_RECORD)
+_COLUMNS = ("id", "key", "run", "finished", "environment", "estimator", *_VALUES)
 _FACTS = (
-    *("environment", "environment_params", "environment_reference", "environment_origin"),
-    *("environment_label", "environment_version"),
+    *("environment_version", "environment", "environment_params", "environment_reference"),
+    *("environment_origin", "environment_label"),
     *("estimator", "params", "reference", "origin", "label"),
 )
 """Columns that say which environment and which estimator a row is of."""
@@ -122,71 +118,64 @@ def _fill(db: sqlite3.Connection, frame: Any, runs: dict[str, Run]) -> None:
     specs: dict[str, int] = {}
     pairs: dict[tuple[Any, ...], tuple[tuple[int, str], ...]] = {}
     labels: dict[tuple[str, int], str] = {}
+    links: dict[tuple[str, str], int] = {}
 
     def number_of(spec: PluginSpec) -> int:
         name, values = spec_row(spec)
-        if name not in specs:
-            specs[name] = len(specs) + 1
-            _insert(db, "spec", ("id", "digest", *SPEC_COLUMNS), [(specs[name], name, *values)])
-        return specs[name]
+        number = specs.setdefault(name, len(specs) + 1)
+        _insert(db, "spec", ("id", "digest", *SPEC_COLUMNS), [(number, name, *values)])
+        return number
 
     for part in frame.iter_slices(ROW_GROUP):
-        columns: dict[str, list[Any]] = {
-            name: [_OLDER.get(name)] * part.height for name in (*COLUMNS, *_RECORD)
-        }
+        names = (*COLUMNS, *_RECORD)
+        columns: dict[str, Any] = {name: [_OLDER.get(name)] * part.height for name in names}
         columns |= part.to_dict(as_series=False)
-        for value in set(columns["status"]):
-            Status(value)
-        for value in set(columns["device"]):
-            Device(value)
+        columns["status"] = [Status(status).value for status in columns["status"]]
+        columns["device"] = [Device(device).value for device in columns["device"]]
         columns["threads"] = [threads or 1 for threads in columns["threads"]]
         columns["salt"] = [salt or None for salt in columns["salt"]]
-        facts, values, heads = (
-            zip(*(columns[name] for name in names), strict=True)
-            for names in (_FACTS, (*TRIAL_COLUMNS, *_RECORD), _HEAD)
-        )
-        rows, links = [], []
-        for place, (fact, value, head) in enumerate(zip(facts, values, heads, strict=True)):
-            key, run, made_by, code, suite, digest_of_own = head
+        rows = []
+        parts = _FACTS, ("key", "run_id", "made_by", "code_digest", "suite"), _VALUES
+        whole = (zip(*(columns[name] for name in one), strict=True) for one in parts)
+        for place, (facts, head, values) in enumerate(zip(*whole, strict=True)):
+            key, run_id, maker, code, suite = head
             # Where a row names no version of its environment, its key does.
-            known = fact if columns["environment_version"][place] is not None else (key, *fact)
+            known = (*facts, None if facts[0] is not None else key)
             if known not in pairs:
                 trial = trial_of({name: column[place] for name, column in columns.items()})
                 both = trial.environment, trial.estimator
                 pairs[known] = tuple((number_of(spec), spec.label) for spec in both)
-            for name in (run, made_by or run):
+            for name in (run_id, maker or run_id):
                 if name not in runs:
                     # Of an older file without facts of its runs.
                     last = max((one.number for one in runs.values()), default=0)
                     runs[name] = Run(id=name, number=last + 1, suite=suite, truth="expected")
             for number, label in pairs[known]:
                 if label:
-                    labels.setdefault((run, number), label)
-            record = key, made_by or run, code
+                    labels.setdefault((run_id, number), label)
+            record = key, maker or run_id, code
             if record not in records:
                 records[record] = len(records) + 1
                 numbers = (number for number, _ in pairs[known])
-                rows.append((records[record], *record[:2], 0.0, *numbers, digest_of_own, *value))
-            links.append((run, key, records[record]))
+                rows.append((records[record], *record[:2], 0.0, *numbers, *values))
+            links[run_id, key] = records[record]
         _insert(db, "record", _COLUMNS, rows)
-        _insert(db, "run_record", ("run", "key", "record"), links)
-    _insert(db, "label", ("run", "spec", "label"), ((*one, labels[one]) for one in labels))
-    machines = {run.id: canonical_json(run.machine) for run in runs.values()}
-    ids = {text: number for number, text in enumerate(dict.fromkeys(machines.values()), 1)}
-    facts_of = ((number, digest(text), text) for text, number in ids.items())
-    _insert(db, "machine", ("id", "digest", "facts"), facts_of)
-    of_runs = (
-        (*(getattr(run, name) for name in RUN_COLUMNS), ids[machines[run.id]])
-        for run in runs.values()
-    )
-    _insert(db, "run", (*RUN_COLUMNS, "machine"), of_runs)
+    _insert(db, "run_record", ("run", "key", "record"), [(*one, links[one]) for one in links])
+    _insert(db, "label", ("run", "spec", "label"), [(*one, labels[one]) for one in labels])
+    machines: dict[str, int] = {}
+    for run in runs.values():
+        text = canonical_json(run.machine)
+        number = machines.setdefault(text, len(machines) + 1)
+        _insert(db, "machine", ("id", "digest", "facts"), [(number, digest(text), text)])
+        facts_of_run = (*(getattr(run, name) for name in RUN_COLUMNS), number)
+        _insert(db, "run", (*RUN_COLUMNS, "machine"), [facts_of_run])
 
 
 def _insert(
-    db: sqlite3.Connection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
+    db: sqlite3.Connection, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
 ) -> None:
     marks = ", ".join("?" * len(columns))
-    # The tables and their columns are our own.
+    # Tables and columns are our own. IGNORE would leave out rows that lack a value.
     into = f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
     db.executemany(into, rows)
 
