@@ -41,14 +41,7 @@ from ope_bench.report.boards import (
     summary_table,
 )
 from ope_bench.report.notes import findings
-from ope_bench.report.tables import (
-    Cell,
-    TableColumn,
-    TextTable,
-    cells,
-    render_html,
-    render_text,
-)
+from ope_bench.report.tables import Cell, TableColumn, TextTable, cells, render_html, render_text
 from ope_bench.suites.manifest import specs_of
 from ope_bench.trials.isolation import random_states_restored, thread_limit
 from ope_bench.trials.record import Trial, TrialRecord

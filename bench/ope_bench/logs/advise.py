@@ -45,15 +45,7 @@ from ope_bench.logs.segments import segment_codes
 from ope_bench.logs.shortlist import Shortlist, shortlist_of, values_alone
 from ope_bench.plugins.requirements import data_frame
 from ope_bench.plugins.spec import PluginSpec, distinct_labels
-from ope_bench.report.tables import (
-    MISSING,
-    Cell,
-    TableColumn,
-    TextTable,
-    cells,
-    figure,
-    percent,
-)
+from ope_bench.report.tables import MISSING, Cell, TableColumn, TextTable, cells, figure, percent
 from ope_bench.statistics.unit_errors import standard_error
 from ope_bench.trials.record import Trial, TrialRecord
 from ope_bench.trials.status import Status

@@ -156,11 +156,7 @@ def contents_of(findings: Sequence[Finding]) -> dict[str, list[dict[str, Any]]]:
 
 def findings_table(title: str, findings: Sequence[Finding], notes: Sequence[str]) -> TextTable:
     """Return a table of checks."""
-    marks = {
-        True: Cell("ok", style="good"),
-        False: Cell("LOOK", style="bad"),
-        None: Cell(""),
-    }
+    marks = {True: Cell("ok", style="good"), False: Cell("LOOK", style="bad"), None: Cell("")}
     return TextTable(
         title=title,
         columns=(

@@ -38,14 +38,7 @@ from ope_bench.report.notes import (
     notes_on_base,
     notes_on_codes,
 )
-from ope_bench.report.tables import (
-    Cell,
-    TableColumn,
-    TextTable,
-    column_table,
-    figure,
-    row_name,
-)
+from ope_bench.report.tables import Cell, TableColumn, TextTable, column_table, figure, row_name
 
 Shown = Sequence["Board | OverSettings | ParameterSweep"]
 
