@@ -170,8 +170,6 @@ def verify(
         found = Findings()
         if entry:
             sealed, home = secret is not None, folder.parent
-            # Before a process starts: most of what is wrong is wrong in these.
-            files = submission.read_submission(folder), Rounds(home), read_attempts(home)
             with (
                 temporary_folder("submission") as scratch,
                 foreign_code_apart(hidden=[scratch, home / "attempts.jsonl"]) as foreign,
@@ -179,6 +177,8 @@ def verify(
                 if foreign.missing and sealed:
                     msg = f"--secret: {foreign.missing}; an entry runs sealed, or not at all"
                     raise UsageError(msg)
+                # Not before: pydantic, which reads these, would load plugins of its own.
+                files = submission.read_submission(folder), Rounds(home), read_attempts(home)
                 more = (files, secret, shard, share, jobs, scratch, foreign)
                 facts |= _verify_submission(found, folder, *more)
         else:

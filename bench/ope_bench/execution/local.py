@@ -9,6 +9,7 @@ worker.
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import shutil
 import subprocess
@@ -343,6 +344,10 @@ def _cell(trial: Trial) -> tuple[int, int]:
     return id(trial.environment), id(trial.estimator)
 
 
+_NO_ENTRY_POINTS = {"PYDANTIC_DISABLE_PLUGINS": "__all__", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+"""Without them, these libraries load what any installed package names as their plugin."""
+
+
 @contextlib.contextmanager
 def foreign_code_apart(
     *,
@@ -362,7 +367,9 @@ def foreign_code_apart(
     worlds : whether environments of others are loaded here all the same.
     """
     mode, _ = choose_arithmetic(arithmetic)
+    os.environ |= _NO_ENTRY_POINTS
     variables = {**thread_variables(threads), **arithmetic_variables(mode), "PYTHONHASHSEED": "0"}
+    variables |= _NO_ENTRY_POINTS
     processes = Processes.launch(variables, hidden, worlds=worlds)
     registry.cache_clear()
     registry().stand_in = None if processes.missing else processes.stand_in

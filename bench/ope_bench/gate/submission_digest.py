@@ -25,6 +25,16 @@ from ope_bench.suites.suite import parse_selector
 
 _OURS = {"ope_bench", "ope_estimators", "ope_environments"}
 
+_METADATA = re.compile(
+    r"METADATA|RECORD|WHEEL|INSTALLER|REQUESTED|direct_url\.json|(entry_points|top_level)\.txt"
+    r"|(licenses/.*)?(licen[cs]e|copying|notice|authors)[\w-]*(\.(txt|md|rst))?|licenses/.*\.txt",
+    re.IGNORECASE,
+)
+"""Files that describe a distribution; any other beside them counts."""
+
+_HOOK = re.compile(r"[^/]+\.pth|(__editable__|_editable_impl_)[^/]*")
+"""What the RECORD of a distribution has whose code lies apart."""
+
 _COMPILED = {".so", ".pyd", ".dll", ".dylib", ".pyc", ".pyo"}
 
 
@@ -45,7 +55,7 @@ def submission_digest(estimators: Sequence[str]) -> str:
     for name in sorted(_required(own, shared, extras=False)):
         found = importlib.metadata.distribution(name)
         mine = [one for one in plugins if _normal(one.reference.partition(":")[0]) == name]
-        files = _recorded(found)
+        files = _recorded(found, mine)
         whole = files is not None
         files = _in_place(mine, shared) if files is None else files
         for shown, path in files.items():
@@ -85,21 +95,32 @@ def _required(names: Collection[str], without: frozenset[str], *, extras: bool) 
     return frozenset(known)
 
 
-def _recorded(found: importlib.metadata.Distribution) -> dict[str, Path] | None:
+def _recorded(
+    found: importlib.metadata.Distribution, plugins: Sequence[Plugin]
+) -> dict[str, Path] | None:
     """Return the files that the RECORD of a distribution names; None where its code lies apart."""
-    url = json.loads(found.read_text("direct_url.json") or "{}")
-    if found.files is None or url.get("dir_info", {}).get("editable"):
+    if found.files is None:
         return None
-    return {
+    files = {
         one.as_posix(): Path(str(found.locate_file(one)))
         for one in found.files
         # What the installation adds: facts about it, commands, and caches, which have no hash.
         if not (
-            one.parts[0].endswith(".dist-info")
+            (_describes(found, one.parts[0]) and _METADATA.fullmatch("/".join(one.parts[1:])))
             or (one.parts[0] == ".." and {"bin", "Scripts"} & {*one.parts})
             or (one.suffix == ".pyc" and one.hash is None and "__pycache__" in one.parts)
         )
     }
+    url = json.loads(found.read_text("direct_url.json") or "{}")
+    # An archive may say so, too, but it brings its code.
+    brought = any(f"{one.target.partition(':')[0]}.py" in files for one in plugins)
+    apart = not brought and all(map(_HOOK.fullmatch, files))
+    return None if apart and url.get("dir_info", {}).get("editable") else files
+
+
+def _describes(found: importlib.metadata.Distribution, folder: str) -> bool:
+    name = folder.removesuffix(".dist-info").partition("-")[0]
+    return folder.endswith(".dist-info") and _normal(name) == _normal(found.name)
 
 
 def _in_place(plugins: Sequence[Plugin], shared: frozenset[str]) -> dict[str, Path]:
@@ -169,6 +190,8 @@ def _refusal(name: str, shown: str, path: Path, *, whole: bool) -> str:
     top = shown.partition("/")[0].removesuffix(".py")
     if path.suffix == ".pth":
         return "runs at every start of Python"
+    if re.search(r"\.(dist|egg)-info(/|$)", shown):
+        return "describes no package"
     if path.suffix in _COMPILED:
         return "is compiled, so that nobody can review it"
     if top in {*sys.stdlib_module_names, "sitecustomize", "usercustomize"}:

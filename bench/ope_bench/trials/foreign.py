@@ -21,7 +21,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -136,6 +136,7 @@ class Processes:
             try:
                 with self.started(*_folders(plugin)) as process:
                     facts = _validator()(process.ask(0, "facts", asdict(plugin), params))
+                _ = facts.signature, canonical_json([facts.added, facts.params])
             except OpeBenchError:
                 raise
             # What it says of itself may be anything.
@@ -164,18 +165,14 @@ class Processes:
                 return None
             msg = f"environment '{plugin.id}' ({plugin.origin}): its code may not run here"
             raise PluginError(msg)
-        facts, kind = self.facts(plugin), inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter("self", kind)]
-        for name, default in facts.parameters.items():
-            given = default[0] if default else inspect.Parameter.empty
-            parameters.append(inspect.Parameter(name, kind, default=given))
+        facts = self.facts(plugin)
 
         def build(self: Foreign, **params: Any) -> None:
             told = self._processes.facts(plugin, params)
             vars(self).update({name: getattr(told, name) for name in _OF_OBJECTS}, **params)
             self._params = params
 
-        build.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        build.__signature__ = facts.signature  # type: ignore[attr-defined]
         # A list is one value of such a parameter, no grid.
         build.__annotations__ = dict.fromkeys(facts.lists, list[Any])
         members = {"__init__": build, "_plugin": plugin, "_processes": self}
@@ -242,6 +239,17 @@ class Facts:
     row_weights: bool = False
     action_masks: bool = False
     foreign_code: str = ""
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """Of the constructor; ValueError where no class has such parameters."""
+        canonical_json(self.parameters)
+        parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        for name, default in self.parameters.items():
+            given = default[0] if default else inspect.Parameter.empty
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(name, kind, default=given))
+        return inspect.Signature(parameters)
 
 
 _OF_OBJECTS = ("access", "optional_access", "row_weights", "action_masks", "foreign_code")

@@ -6,7 +6,10 @@ One installed package has all attacks: `support.cheats`.
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ope_bench.base.errors import UsageError
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor, foreign_code_apart
 from ope_bench.gate import verification
@@ -194,6 +198,61 @@ def test_what_a_sealed_trial_started_ends_with_it(attacks: Attacks) -> None:
 
 def test_a_list_is_one_value_of_a_parameter_of_a_sealed_class(attacks: Attacks) -> None:
     assert attacks.grids == [[[2, 3]], [[2, 3], [4]]]
+
+
+ODD_FACTS = {
+    "no-name": {"parameters": {"map": [["a b", []]]}},
+    "self": {"parameters": {"map": [["self", [1]]]}},
+    "object": {"parameters": {"map": [["a", [{"object": ["seed", 0, [], {"map": []}]}]]]}},
+    "object-built": {"params": {"map": [["a", {"object": ["seed", 0, [], {"map": []}]}]]}},
+    "object-added": {"added": {"map": [["a", {"object": ["seed", 0, [], {"map": []}]}]]}},
+    "no-number": {"params": {"map": [["a", float("nan")]]}},
+}
+
+
+def test_what_no_class_says_of_itself_is_one_line(tmp_path: Path) -> None:
+    source = "import os\nfrom ope_bench import Estimator\n"
+    source += "class After(Estimator):\n"
+    source += "    def __init__(self, a: int = 1, *, b: int) -> None:\n"
+    source += "        self.a, self.b = a, b\n    def estimate(self, view): ...\n"
+    for n, odd in enumerate(ODD_FACTS.values()):
+        facts = {"parameters": {"map": []}, "lists": [], "added": {"map": []}, "modules": []}
+        answer = json.dumps(["return", {"map": [*map(list, (facts | odd).items())]}, []]).encode()
+        head = len(answer).to_bytes(8, "big") + bytes(8)
+        source += f"x{n} = {head + answer!r}\n"
+    source += "def __getattr__(name):\n    os.write(3, globals()[name.lower()])\n"
+    names = {name: f"X{n}" for n, name in enumerate(ODD_FACTS)}
+    with installed(tmp_path):
+        install(tmp_path, "acme_odd", source, names | {"after": "After"})
+        with foreign_code_apart(hidden=[]):
+            for name in names:
+                with pytest.raises(UsageError, match=f"'{name}'"):
+                    specs_of("estimator", name)
+            # No mistake: what must be given may follow what need not.
+            assert specs_of("estimator", "after[b=2]")[0].params == {"a": 1, "b": 2}
+
+
+def test_no_library_loads_what_a_package_names_as_its_plugin(tmp_path: Path) -> None:
+    """pydantic where trials are judged, torch where all foreign processes come from."""
+    evidence, entry = tmp_path / "evidence", tmp_path / "home" / "acme"
+    install(tmp_path, "acme_plugin", f"open({str(evidence)!r}, 'w')\n", {})
+    points = tmp_path / "acme_plugin.dist-info" / "entry_points.txt"
+    points.write_text("[pydantic]\nacme = acme_plugin:plugin\n")
+    entry.mkdir(parents=True)
+    for name in ("trials.parquet", "run.json", "submission.yaml"):
+        (entry / name).write_text("schema: 1\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for arguments in (("verify", str(entry)), ("run", "--sealed", "quick", "--dry-run")):
+        command = [sys.executable, "-m", "ope_bench", *arguments]
+        ended = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == (2 if "verify" in arguments else 0), ended.stderr
+        assert not evidence.exists(), arguments
+    with foreign_code_apart(hidden=[]) as foreign:
+        assert foreign._process is not None
+        variables = Path(f"/proc/{foreign._process.pid}/environ").read_bytes()
+    assert b"TORCH_DEVICE_BACKEND_AUTOLOAD=0" in variables
 
 
 def test_sealed_trials_have_the_same_bits(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_what_the_installation_writes_does_not_count(site: Path) -> None:
     before = digest()
     (site / "acme_one.dist-info" / "INSTALLER").write_text("pip")
     with (site / "acme_one.dist-info" / "RECORD").open("a") as stream:
+        stream.write("acme_one.dist-info/licenses/LICENSE.txt,sha256=x,1\n")
         stream.write("acme_one.dist-info/INSTALLER,,\n../../bin/acme,,\n")
         stream.write("acme_one/__pycache__/__init__.cpython-311.pyc,,\n")
     assert digest() == before
@@ -88,6 +89,22 @@ def test_what_it_requires_counts_and_what_ope_bench_requires_does_not(site: Path
     assert digest() != after
 
 
+@pytest.mark.parametrize("second", ["helper.py", "__editable__helper.py"])
+def test_an_archive_that_says_that_it_is_editable_counts_whole(second: str, site: Path) -> None:
+    url = {"url": f"file://{site}", "dir_info": {"editable": True}}
+    (site / "acme_one.dist-info" / "direct_url.json").write_text(json.dumps(url))
+    if second.startswith("_"):
+        module = site / "__editable__one.py"
+        module.write_text((site / "acme_one" / "__init__.py").read_text())
+        (site / "acme_one.dist-info" / "RECORD").write_text(f"{module.name},,\n")
+        points = site / "acme_one.dist-info" / "entry_points.txt"
+        points.write_text("[ope_bench.estimators]\nacme-one = __editable__one:Entry\n")
+        registry_module.registry.cache_clear()
+    before = digest()
+    put(site, second, "TABLE = {}")
+    assert digest() != before
+
+
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "a .pth": (lambda site: put(site, "acme.pth", "import acme_one"), "acme.pth runs"),
     "a compiled module": (lambda site: put(site, "acme_one/fast.so"), "fast.so is compiled"),
@@ -100,6 +117,22 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "what Python imports at its start": (
         lambda site: put(site, "sitecustomize.py"),
         "module of Python",
+    ),
+    "code among facts": (
+        lambda site: put(site, "acme_one.dist-info/table.py"),
+        r"table\.py describes no package",
+    ),
+    "data among facts": (
+        lambda site: put(site, "acme_one.dist-info/table.json"),
+        r"table\.json describes no package",
+    ),
+    "facts of another": (
+        lambda site: put(site, "ope_bench.egg-info/PKG-INFO"),
+        "PKG-INFO describes no package",
+    ),
+    "facts of another archive": (
+        lambda site: put(site, "ope_bench-9.dist-info/METADATA"),
+        "METADATA describes no package",
     ),
     "a package of ours": (
         lambda site: put(site, "ope_estimators/ipw.py"),
