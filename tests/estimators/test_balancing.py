@@ -106,6 +106,17 @@ def test_without_a_penalty_means_of_the_basis_are_balanced_exactly(basis):
     np.testing.assert_allclose(balance, target.mean(axis=0), atol=1e-6)
 
 
+def test_nystroem_is_the_gaussian_kernel_of_the_median_distance():
+    """With as many functions as rows the projection is the kernel itself."""
+    rng = np.random.default_rng(5)
+    pooled = 3.0 * rng.standard_normal((40, 2))
+    parts = basis_functions("nystroem", pooled[:25], pooled[25:], np.random.default_rng(7))
+    values = np.concatenate(parts)[:, 1:]
+    square = np.square(pooled[:, None] - pooled).sum(axis=2)
+    width = np.median(np.sqrt(square[np.triu_indices(40, 1)]))
+    np.testing.assert_allclose(values @ values.T, np.exp(-0.5 * square / width**2), atol=1e-6)
+
+
 def test_least_squares_solve_their_equation():
     problem = shifted_normals(300)
     x, t = standardized(tiny.view_of(problem))

@@ -387,3 +387,10 @@ def test_a_greedy_policy_that_never_explores_asks_for_no_other_action() -> None:
 
 def test_no_policy_claims_full_support_unless_it_says_so() -> None:
     assert Listed(np.full((2, 2), 0.5)).full_support is False
+
+
+@pytest.mark.parametrize("n", [3, 5 * SPAN])
+def test_a_threshold_that_rounding_lifts_to_the_sum_draws_the_last_action_with_weight(n):
+    weights = np.zeros((2, n))
+    weights[0, :2], weights[1, 0] = (0.1, 0.7), 0.3
+    assert sample_indices(weights, np.ones(2)).tolist() == [1, 0]

@@ -2,6 +2,7 @@
 
 import gc
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from ope_bench import Access, PositivityViolation, Problem, Truth, View
 from ope_bench.base.errors import AccessError, UnavailableError
 from ope_bench.contracts import view as view_module
 from ope_bench.contracts.random import DataSeed
-from ope_bench.contracts.view import FitCache, nuisance_key
+from ope_bench.contracts.view import CachedFit, FitCache, nuisance_key
 from ope_bench.testing.problems import problem
 
 GUARDED = {
@@ -142,6 +143,13 @@ def test_a_fit_found_in_the_memo_has_the_bits_of_one_made_now():
     warm = view()
     warm.fitted(Draw())
     assert warm.fitted(Outer()) == first
+
+
+def test_arrays_of_a_shared_fit_only_read():
+    fit = CachedFit(SimpleNamespace(weights=np.ones(3), name="a", none=None), 0.0, 0.0)
+    with pytest.raises(ValueError, match="read-only"):
+        fit.value.weights[0] = 2.0
+    assert [name for name, _ in fit.held] == ["weights", "name"]
 
 
 def test_a_fit_found_in_the_memo_is_charged():
