@@ -244,15 +244,12 @@ class Advice(LogResult):
         if chosen.value is None:
             return f"{said}. {chosen.first_action}".rstrip()
         said += self._lift()
-        low, high = chosen.low, chosen.high
-        if low is None or high is None:
-            said += (
-                f". {figure(chosen.value)} per decision (estimator: {chosen.label}), no interval"
-            )
-        else:
-            value, low_end, high_end = as_wide((chosen.value, low, high), high - low)
-            said += f". {value} per decision (estimator: {chosen.label}), between {low_end} and "
-            said += high_end
+        value, ends = figure(chosen.value), "no interval"
+        if chosen.low is not None and chosen.high is not None:
+            numbers = (chosen.value, chosen.low, chosen.high)
+            value, low, high = as_wide(numbers, chosen.high - chosen.low)
+            ends = f"between {low} and {high}"
+        said += f". {value} per decision (estimator: {chosen.label}), {ends}"
         return f"{said}; today's {figure(self.logging_average)}. {chosen.first_action}".rstrip()
 
     def _lift(self) -> str:

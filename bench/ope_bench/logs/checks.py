@@ -140,11 +140,6 @@ class LogCheck(LogResult):
     notes: tuple[str, ...]
     columns: tuple[ColumnFact, ...] = ()
 
-    @property
-    def failed(self) -> tuple[Finding, ...]:
-        """The checks that failed."""
-        return tuple(one for one in self.findings if one.passed is False)
-
     def tables(self) -> list[TextTable]:
         """Return a table of the checks and one of the estimators."""
         log = self.log
@@ -371,7 +366,7 @@ def _holdout(log: LogData) -> float:
     """Return the share of rows of propensity 1 whose actions have smaller ones elsewhere."""
     if log.propensity is None:
         return 0.0
-    sure = log.propensity >= _SURE
+    sure = log.propensity == 1
     others = np.bincount(log.action[~sure], minlength=len(log.actions))
     found = sure & (others[log.action] >= LEAST_ROWS)
     share = float(np.average(found, weights=log.weight))
@@ -402,16 +397,16 @@ def _mean_weight(log: LogData, name: str, weights: FloatArray, lacks: str) -> It
         what += f" (z = {z:.1f})" if np.isfinite(z) else " (all weights are equal)"
     cure = ""
     if above:
-        spec = log.spec
-        given = {} if spec is None else spec.targets
-        column = given[name].probability if name in given else None
-        new = f"`{column}`" if isinstance(column, str) else "the new policy's probability"
-        old = "`propensity`" if spec is None else f"`{spec.propensity}`"
+        asked = old = "`propensity`" if log.spec is None else f"`{log.spec.propensity}`"
+        swapped = ""
+        if log.targets[name].form == "probability":
+            # A policy that is given for all actions cannot be another column.
+            given = log.spec and log.spec.targets.get(name)
+            column = getattr(given, "probability", None)
+            asked = f"`{column}`" if isinstance(column, str) else "the new policy's probability"
+            swapped = f"; are {old} and {asked} swapped"
         what = f"the weights average {mean:.3g} instead of 1"
-        cure = (
-            f"The weights average {mean:.3g} instead of 1: is {new} the probability of the "
-            f"*logged* action; are {old} and {new} swapped?"
-        )
+        cure = f"T{what[1:]}: is {asked} the probability of the *logged* action{swapped}?"
         actions, small = _too_small(log)
         if 0 < len(small) <= actions / 2:
             named = " and ".join(name for name, _ in small[:2])
@@ -488,7 +483,7 @@ def effective_size_finding(size: float, message: str, policy: str | None = None)
 
 
 def skewed_z(terms: FloatArray, unit: IntArray | None) -> float | None:
-    """Return `johnson_z` of terms that are independent from unit to unit; None for one unit.
+    """Return `hall_z` of terms that are independent from unit to unit; None for one unit.
 
     Parameters
     ----------
@@ -500,7 +495,7 @@ def skewed_z(terms: FloatArray, unit: IntArray | None) -> float | None:
         return None
     mean, deviation = sums.mean(keepdims=True), sums.std(ddof=1, keepdims=True)
     third = ((sums - mean) ** 3).mean(keepdims=True)
-    return float(johnson_z(mean, deviation, third, k)[0])
+    return float(hall_z(mean, deviation, third, k)[0])
 
 
 def _propensities(log: LogData) -> Iterator[Finding]:
@@ -526,8 +521,7 @@ def _propensities(log: LogData) -> Iterator[Finding]:
 def _too_small(log: LogData) -> tuple[int, list[tuple[str, float]]]:
     """Return how many actions were tested, and those whose mean of 1{a}/p is above one with z."""
     found = reliability_of(log)
-    if found is None:
-        return 0, []
+    assert found is not None  # noqa: S101  # the callers ask where there are propensities
     wrong = holm(np.array([two_sided(float(z)) for z in found.z])) <= _IMPLAUSIBLE
     # A mean below one is what contexts make in which the action is never or hardly ever chosen.
     wrong &= found.mean > 1.0 + _MATTERS
@@ -606,8 +600,8 @@ def _leaks(log: LogData) -> Iterator[Finding]:
     """Look for a column that determines the reward."""
     row = np.ones(log.n) if log.weight is None else log.weight
     reward = below_one(log.reward)
-    average = float(np.average(reward, weights=row))
-    total = float(row @ np.square(reward - average))
+    reward = reward - np.average(reward, weights=row)
+    total = float(row @ np.square(reward))
     if total == 0:
         yield Finding(check=Check.REWARD, value=0.0, passed=False, message="all rewards are equal")
         return
@@ -620,14 +614,16 @@ def _leaks(log: LogData) -> Iterator[Finding]:
             code = code * min(_MOST_BINS, log.n // 30 + 1) // len(values)
         count = np.bincount(code, row)
         sums = np.bincount(code, row * reward)[count > 0]
-        share = float((sums**2 / count[count > 0]).sum()) - float(row.sum()) * average**2
-        share /= total
+        share = float((sums**2 / count[count > 0]).sum()) / total
         if share > worst:
             worst, where = share, name
     what = f"context column '{where}' explains {worst:.1%} of the reward's variance"
     if worst > _LEAK:
         what += "; was it known before the action was chosen?"
-    yield Finding.at_most(Check.LEAK, worst, _LEAK, what, subjects=(where,) if where else ())
+    cure = f"Leave out the column '{where}' that was known only after the reward."
+    yield Finding.at_most(
+        Check.LEAK, worst, _LEAK, what, subjects=(where,) * bool(where), cure=cure
+    )
 
 
 def default_estimators(
@@ -733,17 +729,18 @@ def reliability_of(log: LogData) -> Reliability | None:
     first, second, third = first[tested], second[tested], third[tested]
     variance = np.maximum(second - first**2, 0.0) * k / max(k - 1, 1)
     central = third - 3 * first * second + 2 * first**3
-    z = johnson_z(first, np.sqrt(variance), central, k) if k > 1 else np.zeros_like(first)
+    z = hall_z(first, np.sqrt(variance), central, k) if k > 1 else np.zeros_like(first)
     mean_size = size.sum() / k
     error = np.sqrt(variance / k) / mean_size
     return Reliability(tested, 1 + first / mean_size, error, z)
 
 
-def johnson_z(mean: FloatArray, deviation: FloatArray, third: FloatArray, k: int) -> FloatArray:
+def hall_z(mean: FloatArray, deviation: FloatArray, third: FloatArray, k: int) -> FloatArray:
     """Return means over their standard errors, corrected for skewness.
 
     The mean of 1/p over few rows is mostly below its expectation, and then looks more certain
-    than it is; without the correction rare actions would be called wrong. Equal terms have no
+    than it is; without the correction rare actions would be called wrong. The last term lets z
+    grow with the mean: without it means far below 0 get a z far above it. Equal terms have no
     standard error: z is 0 if their mean is 0 up to `_ROUNDING`, and infinite otherwise.
 
     Parameters
@@ -753,10 +750,11 @@ def johnson_z(mean: FloatArray, deviation: FloatArray, third: FloatArray, k: int
 
     References
     ----------
-    Modified t tests and confidence intervals for asymmetrical populations (Johnson, 1978).
+    On the removal of skewness by transformation (Hall, 1992).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         skewness, scaled = third / deviation**3, mean / deviation
-        z: FloatArray = (scaled + skewness / (6 * k) + skewness / 3 * scaled**2) * k**0.5
+        bent = skewness / 3 * scaled**2 + skewness**2 / 27 * scaled**3
+        z: FloatArray = (scaled + skewness / (6 * k) + bent) * k**0.5
     z = np.where(deviation > _LEAST_SPREAD * np.abs(mean), z, np.copysign(np.inf, mean))
     return np.where(np.abs(mean) > _ROUNDING, z, 0.0)

@@ -42,6 +42,7 @@ class Check(enum.StrEnum):
     LOGGING = "propensity against `logging`", "Make the propensities those of `logging` first."
     PROPENSITIES = "implausible propensities", "Check how p{of} was logged: it is too small."
     MEAN_WEIGHT = "mean weight", "Find out why weights do not average 1: propensities or support."
+    LEAK = ("leaks",)
     WEIGHT_PARTS = "mean weight by part", "Give each decision's own propensity, not an average."
     EXPLORATION = "exploration", "Let the logger explore: a rule shows what it does, nothing else."
     SUPPORT_SIZE = "rows to see support", "Give propensities, or log more rows to see support."
@@ -54,7 +55,6 @@ class Check(enum.StrEnum):
     REWARDED = "effective rewarded rows", "Log more rows: too few rewards carry the answer."
     REWARD_DRIFT = "drift of reward", "Find out if the reward changed or newest ones still come."
     LAST_DRIFT = "drift of the newest rewards", "Leave out the newest rows."
-    LEAK = "leaks", "Leave out the column that was known only after the reward."
     CONTRADICTION = "contradiction", "Find out which estimate is wrong before you act."
     INTERVAL = "an interval", "We cannot say how far off this number may be."
     ACTION_DRIFT = "drift of actions", "Give each decision's own propensity: the logger changed."

@@ -168,7 +168,9 @@ class Recommendation:
     ) -> tuple[float | None, float | None]:
         """Return the interval around the recommended estimator's value, or lift.
 
-        (None, None) where one of the estimators has no value.
+        Where it misses one of `errors`, sampling is not what parts them, and it is widened to that
+        one's own interval: of a policy like today's all errors are about 0, and the center may
+        still be off. (None, None) where one of the estimators has no value.
 
         Parameters
         ----------
@@ -177,17 +179,22 @@ class Recommendation:
         lift : of the difference to the logged mean in place of the value.
         """
         values = [rows[text].value for text in self.panel if text in rows]
-        own = rows.get(self.center)
-        center = None if own is None else own.lift if lift else own.value
         known = [value for value in values if value is not None]
-        errors = [_error(rows.get(text), lift) for text in self.errors]
-        error = max((one for one in errors if one is not None), default=None)
+        middles = {text: row.lift if lift else row.value for text, row in rows.items()}
+        errors = {text: _error(rows.get(text), lift) for text in self.errors}
+        error = max((one for one in errors.values() if one is not None), default=None)
+        center = middles.get(self.center)
         if center is None or error is None or len(known) < len(self.panel):
             return None, None
         z = float(ndtri(0.5 + level / 2))
         apart = self.constant * (max(known) - min(known)) / NORMAL_95
         half = z * math.hypot(error, apart)
-        return center - half, center + half
+        low, high = center - half, center + half
+        for text, one in errors.items():
+            middle = middles.get(text)
+            if one is not None and middle is not None and not low <= middle <= high:
+                low, high = min(low, middle - z * one), max(high, middle + z * one)
+        return low, high
 
     def stated(
         self,

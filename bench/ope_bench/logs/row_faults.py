@@ -249,9 +249,7 @@ def reward_in_time(log: LogData, unit: IntArray, time: FloatArray) -> Iterator[F
         limit=-_DROP_Z,
         passed=not late,
         message=what,
-        cure=f"Leave out the newest {n - end:,} {counted}: their rewards may still come."
-        if late
-        else "",
+        cure=f"Leave out the newest {n - end:,} {counted}: their rewards may still come.",
     )
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from ope_bench import Log, TargetPolicy, advise
 from ope_bench.cli.app import invoke
+from ope_bench.logs.advice_verdict import first_action
 from ope_bench.logs.checks import _drift, check_log, skewed_z
 from ope_bench.logs.example import KEPT, _Shop, write_example
-from ope_bench.logs.finding import Check
+from ope_bench.logs.finding import Check, Finding
 from ope_bench.logs.row_faults import units_of
 from support.paths import ROOT
 
@@ -217,6 +218,55 @@ def test_a_column_that_determines_the_reward_is_a_leak():
     given["c"] = (given["r"] > 0.5).astype(int)
     given["r"] = given["c"].astype(float)
     assert "leaks" in failed(given)
+
+
+def test_a_leak_is_named_before_the_weights_that_it_turns():
+    given = frame()
+    given["c"] = (given["r"] > 0.5).astype(int)
+    given["r"] = given["c"].astype(float)
+    found = check_log(
+        Log.from_frame(given, context=["x", "c"], action="a", reward="r", target={"action": "a"})
+    ).findings
+    leak = next(one for one in found if one.check is Check.LEAK)
+    parts = Finding(check=Check.WEIGHT_PARTS, passed=False, message="")
+    assert first_action([parts, leak]) == (
+        "Leave out the column 'c' that was known only after the reward."
+    )
+
+
+def test_rewards_far_from_zero_are_no_leak():
+    """Their squares have no digits left for what a column explains."""
+    given = frame()
+    far = given | {"r": given["r"] + 1e9}
+    assert failed(far) == failed(given) == set()
+
+
+def test_a_rules_skewed_weights_far_below_one_withhold_the_value():
+    given = frame()
+    given["p"] = np.ones(N)
+    given["q"] = np.random.default_rng(2).beta(0.2, 0.9, N)
+    log = Log.from_frame(
+        given, context=["x"], action="a", reward="r", propensity="p", target={"probability": "q"}
+    )
+    (mean,) = (one for one in check_log(log).findings if one.check is Check.MEAN_WEIGHT)
+    assert mean.value < 0.3
+    assert mean.withholds
+    assert "were never logged in such contexts: the logger is a rule" in mean.first_action
+
+
+def test_weights_of_a_whole_policy_blame_the_propensities_alone():
+    given = frame()
+    given["p"] = given["p"] / 3
+    uniform = {"table": np.full((N, K), 1 / K)}
+    log = Log.from_frame(
+        given, context=["x"], action="a", reward="r", propensity="p", target=uniform
+    )
+    (mean,) = (one for one in check_log(log).findings if one.check is Check.MEAN_WEIGHT)
+    assert mean.withholds
+    asked = (
+        f"average {mean.value:.3g} instead of 1: is `p` the probability of the *logged* action?"
+    )
+    assert mean.first_action.removeprefix("The weights ") == asked
 
 
 def test_repeated_rows_are_found():

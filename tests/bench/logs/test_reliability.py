@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ope_bench import Log, TargetPolicy
-from ope_bench.logs.checks import LEAST_ROWS, johnson_z, reliability_of, skewed_z
+from ope_bench.logs.checks import LEAST_ROWS, hall_z, reliability_of, skewed_z
 from ope_bench.statistics.unit_errors import standard_error
 from support.small_logs import log_of_columns
 
@@ -68,10 +68,17 @@ def test_the_mean_and_its_error_by_hand():
     assert found.z == pytest.approx([np.sqrt(79) / 2, 0.0])
 
 
-def test_johnsons_statistic_by_hand():
-    """Skewness 2 of 9 terms with mean 0.5 and deviation 1: (.5 + 2 / 54 + 2 / 12) 3."""
-    found = johnson_z(np.array([0.5]), np.array([1.0]), np.array([2.0]), 9)
-    assert found == pytest.approx([(0.5 + 1 / 27 + 1 / 6) * 3])
+def test_halls_statistic_by_hand():
+    """Skewness 2 of 9 terms with mean 0.5 and deviation 1: (.5 + 2 / 54 + 2 / 12 + 1 / 54) 3."""
+    found = hall_z(np.array([0.5]), np.array([1.0]), np.array([2.0]), 9)
+    assert found == pytest.approx([(0.5 + 1 / 27 + 1 / 6 + 1 / 54) * 3])
+
+
+def test_z_of_skewed_terms_grows_with_their_mean():
+    """Weights of a rule: a fifth of the new policy's decisions, and a few rows with most of it."""
+    mean = np.linspace(-3.0, 3.0, 61)
+    z = hall_z(mean, np.ones(61), np.full(61, 5.0), 1500)
+    assert (np.diff(z) > 0).all()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,7 @@ def test_johnsons_statistic_by_hand():
     [(0.5, 0.0, np.inf), (-0.5, 1e-9, -np.inf), (0.0, 0.0, 0.0), (1e-10, 0.0, 0.0)],
 )
 def test_a_mean_without_spread_is_right_or_infinitely_far(mean, deviation, z):
-    assert johnson_z(np.array([mean]), np.array([deviation]), np.array([1e-20]), 9) == [z]
+    assert hall_z(np.array([mean]), np.array([deviation]), np.array([1e-20]), 9) == [z]
 
 
 def test_a_log_without_propensities_has_none():

@@ -255,6 +255,22 @@ def test_intervals_of_estimated_propensities_are_those_of_drawn_logs_that_estima
     assert advise(log).recommended.low is None
 
 
+def test_the_center_alone_does_not_tell_the_lift_of_a_policy_like_todays():
+    """Where sampling has hardly an error, a center that is off is further from 0 than k D."""
+    rule = recommendations()["known"]
+    error, z = 0.001, 1.959964
+    zero = {"lift": 0.0, "lift_low": -z * error, "lift_high": z * error, "level": 0.95}
+    rows = {text: replace(row_of(text), **zero) for text in rule.estimators}
+    rows[rule.center] = replace(rows[rule.center], value=0.31, lift=0.01)
+    low, high = rule.interval(rows, 0.95, lift=True)
+    assert low == pytest.approx(-z * error)
+    half = np.hypot(z * error, rule.constant * 0.01)
+    assert high == pytest.approx(0.01 + half, rel=1e-4)
+    # Values, whose errors are .02, are around the center.
+    low, high = rule.interval(rows, 0.95)
+    assert (low + high) / 2 == pytest.approx(0.31)
+
+
 def test_few_rewards_with_estimated_propensities_have_no_interval():
     advice = advise(estimated(rate=0.03))
     assert (advice.recommended.low, advice.verdict) == (None, "caution")

@@ -296,6 +296,10 @@ def test_a_holdout_that_always_gets_one_item_is_named_as_the_cause():
     assert "25% of the rows" in next(
         one.message for one in found.checks if one.check is Check.SUPPORT
     )
+    # Nearly 1 is what a steep logger has somewhere.
+    steep = Log.from_frame(frame | {"p": np.where(hold, 0.9995, p)}, propensity="p", **given)
+    assert of(steep, Check.SUPPORT).passed is False
+    assert "holdout" not in of(steep, Check.SUPPORT).message
     right = advise(Log.from_frame(frame, propensity="mix", **given))
     assert right.recommended.value == pytest.approx(0.5, abs=0.03)
     assert not [one for one in right.checks if one.decisive]
