@@ -316,6 +316,8 @@ def test_propensities_that_are_not_those_of_the_logging_policy_are_found():
         (0.5, 1.0, {"implausible propensities", "target: mean weight"}),
         (0.3, 0.9, {"implausible propensities", "target: mean weight"}),
         (1.0, 0.5, {"target: mean weight"}),
+        (1.0, 0.97, {"target: mean weight"}),
+        (1.0, 0.99, set()),
         (1.0, 1.0, set()),
         (1 - 1e-12, 1.0, set()),
     ],
