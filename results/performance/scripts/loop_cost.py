@@ -23,15 +23,15 @@ from typing import Any
 
 from statement import Page, facts_now
 
-ROUNDS = 2
+ROUNDS = 3
 FEW = ("ipw", "ipws")
 MORE = (*FEW, "dm", "dr")
 SETTINGS = (
-    ("saito-toy[n_actions=10,n_samples=1000]", FEW, 60),
-    ("saito-toy[n_actions=10,n_samples=10000]", FEW, 30),
-    ("saito-mips[n_actions=10,n_samples=1000]", FEW, 60),
-    ("saito-mips[n_actions=10,n_samples=1000]", MORE, 30),
-    ("saito-mips[n_actions=1000,n_samples=10000]", FEW, 6),
+    ("saito-toy[n_actions=10,n_samples=1000]", FEW, 240),
+    ("saito-toy[n_actions=10,n_samples=10000]", FEW, 120),
+    ("saito-mips[n_actions=10,n_samples=1000]", FEW, 240),
+    ("saito-mips[n_actions=10,n_samples=1000]", MORE, 60),
+    ("saito-mips[n_actions=1000,n_samples=10000]", FEW, 20),
 )
 """Environment, estimators and data sets of each row."""
 
