@@ -122,9 +122,10 @@ def _fill(db: sqlite3.Connection, frame: Any, runs: dict[str, Run]) -> None:
 
     def number_of(spec: PluginSpec) -> int:
         name, values = spec_row(spec)
-        number = specs.setdefault(name, len(specs) + 1)
-        _insert(db, "spec", ("id", "digest", *SPEC_COLUMNS), [(number, name, *values)])
-        return number
+        if name not in specs:
+            specs[name] = len(specs) + 1
+            _insert(db, "spec", ("id", "digest", *SPEC_COLUMNS), [(specs[name], name, *values)])
+        return specs[name]
 
     for part in frame.iter_slices(ROW_GROUP):
         names = (*COLUMNS, *_RECORD)
