@@ -46,6 +46,7 @@ from judging.pages.defaults import defaults_section
 from judging.pages.defects import defects
 from judging.pages.intervals import IntervalTrials, intervals_page
 from judging.pages.leaderboard import leaderboard_pages
+from judging.pages.leaders import leaders
 from judging.pages.others import others_section
 from judging.pages.page import page_texts
 from judging.pages.prediction import prediction_section, prediction_sentence, predictions_page
@@ -85,6 +86,7 @@ def texts(results: Path = RESULTS) -> dict[Path, str]:
         **leaderboard_pages(
             results,
             prediction_sentence(results),
+            leaders(results),
             prediction_section(results),
             others_section(results),
             defaults_section(results),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 
 import numpy as np
@@ -10,7 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from judging.pages.leaderboard import board_settings, in_strata, over_strata
+from judging.pages.leaders import leaders
 from judging.trials.field import TRACKS
+from scipy import stats
 
 from support.paths import RESULTS
 
@@ -34,6 +37,8 @@ def committed():
         for row in table.to_pylist():
             text = row["environment_params"]
             if row["environment"] == "randomized" and values is None:
+                continue
+            if row["environment"] == "full-feedback":  # a made table
                 continue
             if folder == "field-slow" or signals.get(text) is None:
                 continue
@@ -87,9 +92,15 @@ def ratios():
             own = squares_of(errors, name, TRACK.reference)
             found[stratum][name][source(environment, text)].append(own - base)
     return {
-        stratum: {name: np.array([np.mean(v) for v in by.values()]) for name, by in each.items()}
+        stratum: {
+            name: {its: float(np.mean(v)) for its, v in by.items()} for name, by in each.items()
+        }
         for stratum, each in found.items()
     }
+
+
+def logs_of(by_source):
+    return np.array(list(by_source.values()))
 
 
 def weighted(text):
@@ -110,7 +121,7 @@ def test_figures_and_order_are_the_same(ratios):
     board = over_strata(TRACK, board_settings(RESULTS))
     mean = {}
     for one in board:
-        parts = [ratios[stratum][one.estimator].mean() for stratum in one.ratios]
+        parts = [logs_of(ratios[stratum][one.estimator]).mean() for stratum in one.ratios]
         assert np.exp(parts) == pytest.approx(list(one.ratios.values()))
         mean[one.estimator] = np.mean(parts)
         assert one.mean == pytest.approx(np.exp(mean[one.estimator]))
@@ -120,7 +131,7 @@ def test_figures_and_order_are_the_same(ratios):
 def test_ranges_are_those_of_a_bootstrap_within_strata(ratios):
     board = over_strata(TRACK, board_settings(RESULTS))
     names = [one.estimator for one in board]
-    logs = [np.array([each[name] for name in names]) for each in ratios.values()]
+    logs = [np.array([logs_of(each[name]) for name in names]) for each in ratios.values()]
     means = np.mean([one.mean(axis=1) for one in logs], axis=0)
     variance = sum(np.cov(one) / one.shape[1] for one in logs) / 9
     error = np.sqrt(
@@ -140,3 +151,49 @@ def test_ranges_are_those_of_a_bootstrap_within_strata(ratios):
     # Another bootstrap within strata has another critical value in its second digit.
     assert np.abs(ours - np.stack([first, last], axis=1)).max() <= 2
     assert np.mean(ours == np.stack([first, last], axis=1)) >= 0.7
+
+
+def interval(logs):
+    half = stats.t.ppf(0.975, len(logs) - 1) * np.std(logs, ddof=1) / np.sqrt(len(logs))
+    return np.exp([np.mean(logs), np.mean(logs) - half, np.mean(logs) + half])
+
+
+def opened_later():
+    """By stratum and estimator: log ratios to `ipws` of the tables opened after predictions."""
+    frame = pq.read_table(RESULTS / "predictions" / "opened.parquet").to_pandas()
+    found = defaultdict(lambda: defaultdict(list))
+    for _, rows in frame.groupby("environment_params"):
+        its = {name: own.sort_values("replicate") for name, own in rows.groupby("estimator")}
+        fits = its["dr-eb"]["diagnostics"].map(json.loads)
+        r2 = np.median([one["reward_r2"] for one in fits])
+        average = its["logging-average"]
+        truth = average["truth_expected"].to_numpy()
+        floor = 0.1 * average["standard_error"].mean()
+        root = {}
+        for name in ("ipws", "dm", "dr-eb", "dr-os", "sndr"):
+            assert set(its[name]["status"]) == {"ok"}
+            errors = its[name]["estimate"].to_numpy() - truth
+            root[name] = max(np.sqrt(np.mean(errors**2)), floor)
+        stratum = "weak" if r2 < 0.05 else "middle" if r2 < 0.25 else "strong"
+        for name, error in root.items():
+            found[stratum][name].append(np.log(error / root["ipws"]))
+    return found
+
+
+def test_a_sentence_tells_worlds_from_tables_and_what_was_opened_later(ratios):
+    figure = r"(\d+\.\d\d) \((\d+\.\d\d) to (\d+\.\d\d)\)"
+    opened = opened_later()
+    for line in leaders(RESULTS).splitlines():
+        stratum, first = re.search(r"\*\*(\w+)\*\*.*; `([\w-]+)` errs", line).groups()
+        worlds, tables, later = (
+            [float(one) for one in found] for found in re.findall(figure, line)
+        )
+        kinds = {True: [], False: []}
+        for name, its in ratios[stratum][first].items():
+            kinds[name.startswith(("population", "damaged"))].append(its)
+        assert line.index("drawn worlds") < line.index("tables and trials") < line.index("later")
+        assert worlds == pytest.approx(interval(kinds[True]), abs=0.0051)
+        assert tables == pytest.approx(interval(kinds[False]), abs=0.0051)
+        name, count = re.search(r"later: `([\w-]+)` .* on (\d+) tables", line).groups()
+        own = opened[stratum][name]
+        assert (later, int(count)) == (pytest.approx(interval(own), abs=0.0051), len(own))

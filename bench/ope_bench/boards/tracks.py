@@ -169,10 +169,12 @@ class SettingAnswers:
     @property
     def stratum(self) -> str | None:
         """The stratum of its signal; None where that is not known."""
-        signal = self.signal
-        if signal is None:
-            return None
-        return next(name for name, (low, high) in STRATA.items() if low <= signal < high)
+        return None if self.signal is None else stratum_of(self.signal)
+
+
+def stratum_of(signal: float) -> str:
+    """Return the stratum of a log's out-of-fold R2."""
+    return next(name for name, (low, high) in STRATA.items() if low <= signal < high)
 
 
 def log_rmse(errors: FloatArray) -> float:

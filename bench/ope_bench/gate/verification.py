@@ -21,6 +21,7 @@ import numpy as np
 from ope_bench.base.canonical import plain, sha256
 from ope_bench.base.errors import OpeBenchError, ParameterError, UsageError
 from ope_bench.boards.tracks import log_rmse
+from ope_bench.contracts.arrays import FloatArray
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts, mode_of, same_arithmetic
@@ -45,6 +46,8 @@ from ope_bench.trials.status import Status
 from ope_bench.trials.trial import build
 
 Row = Mapping[str, Any]
+Answered = Mapping[int, Row]
+"""Rows of an estimator in a setting, by replicate."""
 Rows = Sequence[Row]
 Trials = Sequence[Trial]
 Figures = Sequence[Mapping[str, Any]]
@@ -383,7 +386,7 @@ class Rounds:
 
         Settings are those where the probe is available, whatever the estimator says of them; the
         geometric mean over them has a 95 % interval by Student's t. A missing answer counts with
-        the error of the fallback.
+        the larger error of the fallback and the reference: refusing never pays.
         """
         settings: dict[str, dict[str, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
         for row in rows:
@@ -400,8 +403,8 @@ class Rounds:
                 own = setting[one.spec.identity_json]
                 known = all(row["status"] != "unavailable" for row in probe.values())
                 if known and average and all(row["status"] == "ok" for row in average.values()):
-                    logs.append(_log_rmse(own, average) - _log_rmse(reference, average))
-                    failed += [at not in own or own[at]["status"] != "ok" for at in average]
+                    logs.append(_log_ratio(own, reference, average))
+                    failed += [not _answers(own, at) for at in average]
             if len(logs) < 2:
                 msg = f"{one.selector}: {len(logs)} settings of track {track.name}; two are needed"
                 raise UsageError(msg)
@@ -424,12 +427,27 @@ def _identity(row: Row) -> str:
     return spec.identity_json
 
 
-def _log_rmse(rows: Mapping[int, Row], average: Mapping[int, Row]) -> float:
-    answers = [
-        rows[at] if at in rows and rows[at]["status"] == "ok" else average[at] for at in average
-    ]
-    errors = np.array([row["estimate"] - row["truth_expected"] for row in answers])
-    return log_rmse(errors)
+def _log_ratio(own: Answered, reference: Answered, average: Answered) -> float:
+    """Return the logarithm of a setting's RMSE over that of the reference.
+
+    The reference counts with the fallback's error where it has no answer, the estimator with the
+    larger of the two.
+    """
+    fallback, others = _errors(average, average), _errors(reference, average)
+    worse = np.where(np.abs(others) > np.abs(fallback), others, fallback)
+    answered = np.array([_answers(own, at) for at in average])
+    errors = np.where(answered, _errors(own, average), worse)
+    return log_rmse(errors) - log_rmse(others)
+
+
+def _answers(rows: Answered, at: int) -> bool:
+    return at in rows and rows[at]["status"] == "ok"
+
+
+def _errors(rows: Answered, average: Answered) -> FloatArray:
+    """(n_replicates,) estimate less value, the fallback's where there is no answer."""
+    answers = [rows[at] if _answers(rows, at) else average[at] for at in average]
+    return np.array([row["estimate"] - row["truth_expected"] for row in answers])
 
 
 def marks_of(asked: Submission, own: Figures, fresh: Figures | None) -> list[str]:

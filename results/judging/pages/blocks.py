@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from judging.pages.leaderboard import leaders
+from judging.pages.leaders import leaders_block
 from judging.pages.page import table
 from judging.trials.committed import boards_of
 from ope_bench.boards.board import Row
@@ -402,6 +402,6 @@ BLOCKS: Mapping[str, Callable[[Path, str], str]] = {
     "runs": runs,
     "costs": costs,
     "gate": gate,
-    "leaders": lambda results, words: leaders(results, short=bool(words)),
+    "leaders": leaders_block,
 }
 """What makes a block, by the word that opens it."""

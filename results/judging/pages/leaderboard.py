@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,7 +15,7 @@ import numpy as np
 from judging.pages.entries import entries_section
 from judging.pages.page import opening, table
 from judging.trials.field import FOLDERS, TRACKS, FieldSetting, settings_of
-from ope_bench.boards.tracks import NEAR, STRATA, Line, Track, board_of, log_ratios
+from ope_bench.boards.tracks import NEAR, STRATA, Line, Track, board_of, line_of, log_ratios
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.ranks import rank_ranges
 
@@ -27,8 +28,8 @@ FIRST = 1
 SHOWN = 12
 """Rows of the first table; estimators beyond stand in the folded one."""
 
-NAMED = 4
-"""Estimators that a sentence names."""
+CORES = 2
+"""Of a machine on which the suites are said to run."""
 
 LIMITS = {"weak": "below .05", "middle": "from .05 to .25", "strong": "above .25"}
 
@@ -142,36 +143,16 @@ def _alike(parts: Sequence[FloatArray]) -> FloatArray:
     )
 
 
-def leaders(results: Path, *, short: bool = False) -> str:
-    """Say in one line a stratum who may be the best where propensities are known."""
-    track = TRACKS[FIRST]
-    told = []
-    for stratum, part in in_strata(track, board_settings(results)).items():
-        lines = [line for line in board_of(track, part) if line.rank is not None]
-        first = [line for line in lines if line.rank == 1]
-        names = ", ".join(f"`{line.estimator}`" for line in first[:NAMED])
-        others = f" and {len(first) - NAMED} others" if len(first) > NAMED else ""
-        if short:
-            told.append(
-                f"- **{stratum}**: `{first[0].estimator}` {first[0].ratio:.2f} "
-                f"({first[0].low:.2f} to {first[0].high:.2f}); {len(first) - 1} others may be best"
-            )
-            continue
-        told.append(
-            f"- **{stratum}**: {names}{others} may be best; "
-            f"`{first[0].estimator}` errs {first[0].ratio:.2f} ({first[0].low:.2f} to "
-            f"{first[0].high:.2f}) times as much as `{track.reference}`"
-        )
-    return "\n".join(told)
-
-
-def leaderboard_pages(results: Path, predicts: str, *further: str) -> dict[Path, str]:
+def leaderboard_pages(
+    results: Path, predicts: str, leaders: str, *further: str
+) -> dict[Path, str]:
     """Return the page, and its figures, by path.
 
     Parameters
     ----------
     results : the folder results/.
     predicts : what was predicted, and what came, in a sentence.
+    leaders : who may be best, a sentence a stratum.
     further : sections at its end.
     """
     settings = board_settings(results)
@@ -193,8 +174,9 @@ def leaderboard_pages(results: Path, predicts: str, *further: str) -> dict[Path,
         "none": sum(one.stratum is None for one in settings),
         "near": NEAR,
         "predicts": predicts,
-        "hours": f"{_run_seconds(results) / 3600:.1f}",
-        "leaders": leaders(results),
+        "hours": f"{_core_seconds(results) / 3600 / CORES:.1f}",
+        "cores": CORES,
+        "leaders": leaders,
         "table": _whole_table(first[:SHOWN]),
         "shown": SHOWN,
         "count": len(first),
@@ -205,14 +187,15 @@ def leaderboard_pages(results: Path, predicts: str, *further: str) -> dict[Path,
     return texts
 
 
-def _run_seconds(results: Path) -> float:
-    """Return how long the runs of the board's suites took, one after the other."""
-    runs = [
-        run
-        for folder in BOARD
-        for run in json.loads((results / folder / "run.json").read_text(encoding="utf-8"))["runs"]
-    ]
-    return float(sum(run["finished"] - run["started"] for run in runs if run["finished"]))
+def _core_seconds(results: Path) -> float:
+    """Return the seconds that the runs of the board's suites held cores: those of each trial."""
+    seconds = 0.0
+    for folder in BOARD:
+        for run in json.loads((results / folder / "run.json").read_text(encoding="utf-8"))["runs"]:
+            jobs = re.search(r"--jobs (\d+)", run["command"])
+            cores = int(jobs[1]) if jobs else run["machine"]["cores"]
+            seconds += cores * ((run["finished"] or run["started"]) - run["started"])
+    return seconds
 
 
 def _whole_table(rows: Sequence[Whole]) -> str:
@@ -249,7 +232,7 @@ def _stratum(stratum: str, settings: Sequence[FieldSetting]) -> str:
         lines = [line for line in board_of(track, part) if line.rank is not None]
         sources = len({one.source for one in part})
         title = f"{track.name} ({len(part)}, {sources} sources)"
-        body = _board_table(track, lines)
+        body = _board_table(track, lines, part)
         if stratum == next(iter(STRATA)):
             body += f"\n\n![{track.name}](figures/leaderboard-{number}.svg)"
         parts.append(_folded(title, body))
@@ -257,12 +240,25 @@ def _stratum(stratum: str, settings: Sequence[FieldSetting]) -> str:
     return "\n\n".join([text, *parts])
 
 
-def _board_table(track: Track, lines: Sequence[Line]) -> str:
+def by_kind(
+    track: Track, settings: Sequence[FieldSetting], estimator: str
+) -> tuple[Line | None, Line | None]:
+    """Return an estimator's lines on drawn worlds, and on tables and trials; None without any."""
+    kinds = ([one for one in settings if one.real is real] for real in (False, True))
+    drawn_worlds, tables = (line_of(track, kind, estimator) if kind else None for kind in kinds)
+    return drawn_worlds, tables
+
+
+def _board_table(track: Track, lines: Sequence[Line], settings: Sequence[FieldSetting]) -> str:
     rows = [
         [
             "–" if line.rank is None else f"{line.rank_low} to {line.rank_high}",
             f"`{line.estimator}`",
             _ratio(track, line.estimator, line.ratio, line.low, line.high),
+            *(
+                f"{one.ratio:.2f}" if one else "–"
+                for one in by_kind(track, settings, line.estimator)
+            ),
             f"{line.median:.2f}",
             f"{line.ninth:.2f}",
             f"{line.near:.0%}",
@@ -276,6 +272,8 @@ def _board_table(track: Track, lines: Sequence[Line]) -> str:
         "ranks",
         "estimator",
         f"over `{track.reference}`",
+        "worlds",
+        "tables",
         "median",
         "90 %",
         "near",
@@ -293,7 +291,7 @@ def _part_section(settings: Sequence[FieldSetting]) -> str:
     same = [one for one in inside if all(name in one.answers for name in part)]
     lines = board_of(track, same)
     text = opening("leaderboard part", part=", ".join(f"`{name}`" for name in part), n=len(same))
-    return f"{text}\n\n{_folded('Table', _board_table(track, lines))}"
+    return f"{text}\n\n{_folded('Table', _board_table(track, lines, same))}"
 
 
 def drawn(title: str, lines: Sequence[Whole]) -> str:

@@ -66,7 +66,7 @@ def settings_of(
 ) -> list[FieldSetting]:
     """Read the settings from committed trials.
 
-    Those with row weights are left out, and those of which no log could be drawn.
+    Those with row weights are left out, the made table, and those of which no log could be drawn.
 
     Parameters
     ----------
@@ -105,6 +105,8 @@ def _settings(
     for where, by_estimator in cells.items():
         environment, text, alone = where
         params = loads(text)
+        if environment == "full-feedback" and not params["path"]:
+            continue  # a made table: neither a drawn world nor a real one
         rows = sorted(by_estimator.pop(FALLBACK), key=lambda row: row["replicate"])
         facts: dict[str, Any] = next(
             (loads(row["diagnostics"]) for row in rows if row["diagnostics"]), {}

@@ -312,7 +312,10 @@ def test_the_results_page_has_the_boards_of_the_product() -> None:
 
     (export,) = (RESULTS / "field-real" / "trials.parquet",)
     with Store.open(export) as store:
-        ours = settings_of([store.outcomes()])
+        every = settings_of([store.outcomes()])
+    # The page leaves out the table that is made: four settings.
+    ours = [one for one in every if "full-feedback" not in one.source]
+    assert len(ours) == len(every) - 4
     theirs = of_results(RESULTS, ("field-real",))
     for track in TRACKS:
         boards = [

@@ -155,13 +155,15 @@ def test_trials_of_parameters_that_are_gone_are_not_run_again(params: Any, gone:
 
 
 def test_the_interval_of_a_submission_is_that_of_a_mean_of_logarithms() -> None:
-    """Errors of 3 and 12 times the reference's; a missing answer has the error of the average."""
+    """Errors of 3 and 12 times the reference's; a missing answer has the larger of two errors."""
     track = submission.SubmissionTrack(name="mine", granted=[], reference="ipws", probe="ix-ipw")
     rounds = object.__new__(verification.Rounds)
     rounds.file = SimpleNamespace(fallback="logging-average")  # type: ignore[assignment]
-    scales = {"logging-average": 5.0, "ipws": 1.0, "ix-ipw": 2.0}
+    scales = {"ipws": 1.0, "ix-ipw": 2.0}
 
-    def rows(setting: int, own: float, **changes: str) -> list[dict[str, Any]]:
+    def rows(
+        setting: int, own: float, average: float = 5.0, **changes: str
+    ) -> list[dict[str, Any]]:
         return [
             {
                 "environment": "toy",
@@ -173,7 +175,7 @@ def test_the_interval_of_a_submission_is_that_of_a_mean_of_logarithms() -> None:
                 "estimate": 1.0 + sign * scale,
                 "truth_expected": 1.0,
             }
-            for name, scale in {**scales, "dm": own}.items()
+            for name, scale in {**scales, "logging-average": average, "dm": own}.items()
             for replicate, sign in enumerate((1, -1))
         ]
 
@@ -190,5 +192,11 @@ def test_the_interval_of_a_submission_is_that_of_a_mean_of_logarithms() -> None:
     assert (told["settings"], told["failures"]) == (2, 0.0)
     (told,) = rounds.figures([*rows(1, 3.0), *rows(2, 12.0, dm="timeout")], found)
     assert (told["ratio"], told["failures"]) == (pytest.approx(math.sqrt(15.0)), 0.5)
+    # Where the average errs less than the reference, refusing costs the error of the latter.
+    (told,) = rounds.figures([*rows(1, 3.0), *rows(2, 0.1, 0.2, dm="timeout")], found)
+    assert told["ratio"] == pytest.approx(math.sqrt(3.0))
+    # A reference without an answer counts with the average, so does the estimator then.
+    (told,) = rounds.figures([*rows(1, 3.0), *rows(2, 2.0, 0.5, ipws="error")], found)
+    assert told["ratio"] == pytest.approx(math.sqrt(3.0 * 2.0 / 0.5))
     with pytest.raises(UsageError, match="two are needed"):
         rounds.figures(rows(1, 3.0), found)

@@ -1,0 +1,68 @@
+"""Who may be best, a sentence a stratum of signal, and what tables opened later say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from judging.claims.differences import NAMED, SettingErrors, means_of
+from judging.claims.differences import settings_of as opened_settings
+from judging.pages.leaderboard import FIRST, board_settings, by_kind, in_strata
+from judging.pages.prediction import outcome, verdict_of
+from judging.trials.field import TRACKS
+from ope_bench.boards.tracks import Line, board_of, stratum_of
+from ope_bench.statistics.ranks import mean_interval
+
+SHOWN = 4
+"""Estimators that a sentence names."""
+
+
+def leaders(results: Path, *, short: bool = False) -> str:
+    """Say in a line a stratum who may be best where propensities are known.
+
+    The first one's error is told on drawn worlds and on tables and trials, which can disagree;
+    beside it what the tables show that were opened after predictions: of the best of the
+    estimators that these are about.
+    """
+    track = TRACKS[FIRST]
+    opened = opened_settings(results / "predictions" / "opened.parquet", "tables")
+    told = []
+    for stratum, part in in_strata(track, board_settings(results)).items():
+        lines = [line for line in board_of(track, part) if line.rank is not None]
+        best = [line.estimator for line in lines if line.rank == 1]
+        over = "" if short else f" times as much as `{track.reference}`"
+        kinds = f"{over} on drawn worlds", " on tables and trials"
+        found = zip(by_kind(track, part, best[0]), kinds, strict=True)
+        errs = ", ".join(f"{_figure(line)}{kind}" for line, kind in found if line)
+        predicted = next((line.estimator for line in lines if line.estimator in NAMED), None)
+        later = [one for one in opened if stratum_of(one.r2) == stratum]
+        came = f"; opened later: {_opened(later, predicted)}" if predicted and later else ""
+        if short:
+            told.append(f"- **{stratum}**: `{best[0]}` {errs}{came}")
+            continue
+        names = ", ".join(f"`{name}`" for name in best[:SHOWN])
+        others = f" and {len(best) - SHOWN} others" if len(best) > SHOWN else ""
+        told.append(f"- **{stratum}**: {names}{others} may be best; `{best[0]}` errs {errs}{came}")
+    return "\n".join(told)
+
+
+def leaders_block(results: Path, words: str) -> str:
+    """Return what other pages show: what became of predictions, and a line a stratum."""
+    told, lines = verdict_of(results), leaders(results, short=bool(words))
+    return (
+        f"Predictions of such figures, written down before {told['sources']} tables were opened, "
+        f"[{outcome(told)}](results/predictions/README.md).\n\n{lines}"
+    )
+
+
+def _figure(line: Line) -> str:
+    return f"{line.ratio:.2f} ({line.low:.2f} to {line.high:.2f})"
+
+
+def _opened(settings: Sequence[SettingErrors], estimator: str) -> str:
+    """Return an estimator's error over the reference's on opened tables."""
+    logs = means_of((one.source, one.difference(estimator)) for one in settings)
+    value, low, high = np.exp(mean_interval(np.array(list(logs.values()))))
+    return f"`{estimator}` {value:.2f} ({low:.2f} to {high:.2f}) on {len(logs)} tables"
