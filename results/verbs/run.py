@@ -71,6 +71,7 @@ def main(words: Sequence[str]) -> int:
         elif given.keep:
             wanted = not given.without_missing
             keep.remake(name, jobs=given.jobs, run_missing=wanted, anew=given.anew.split(","))
+            draw_others(name)
         else:
             run(name)
     return write.main([])
@@ -94,6 +95,11 @@ def run(suite: str) -> None:
         return
     call("export", "--suite", suite, *store, "--to", str(out / "trials.parquet"))
     folders.show(suite)
+    draw_others(suite)
+
+
+def draw_others(suite: str) -> None:
+    """Draw the values in the rows that logs of a suite's randomized trials leave."""
     if "-trials" in suite:
         draw("other-rows", [suite])
 

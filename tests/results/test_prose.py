@@ -39,7 +39,8 @@ def test_the_leaderboard_has_at_most_700_words_and_opens_with_a_sentence_a_strat
     page = RESULTS / "leaderboard.md"
     assert words(page) <= 700
     head = page.read_text(encoding="utf-8").partition("\n## ")[0]
-    places = [head.index(mark) for mark in ("- **weak**", "- **middle**", "- **strong**", "\n|")]
+    marks = ("Predictions ", "- **weak**", "- **middle**", "- **strong**", "\n|")
+    places = [head.index(mark) for mark in marks]
     assert places == sorted(places)
     assert head.count("\n\n|") == 1
     assert re.findall(r"(?m)^## (Weak|Middle|Strong)$", page.read_text(encoding="utf-8")) == [
