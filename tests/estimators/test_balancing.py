@@ -179,6 +179,17 @@ def test_means_outside_of_the_logs_cannot_be_balanced():
         tiny.run(EntropyBalancing(), shifted_normals(50, 20.0))
 
 
+def test_parameters_that_run_away_until_no_step_is_found_are_a_failure_of_overlap(monkeypatch):
+    """In one of 41,580 trials of drawn worlds the least squares of a step did not converge."""
+
+    def diverges(*_, **__):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(np.linalg, "lstsq", diverges)
+    with pytest.raises(PositivityViolation, match="lies outside of what was logged"):
+        tiny.run(EntropyBalancing(), shifted_normals(50, 0.5))
+
+
 @pytest.mark.parametrize(
     ("spread", "functions", "many_rows"), [(1.0, 6, 100), (1.0, 6, 1), (1.0, 60, 1), (1e-3, 60, 1)]
 )

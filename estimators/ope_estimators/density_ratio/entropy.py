@@ -84,7 +84,10 @@ def balancing_parameters(gap: FloatArray) -> FloatArray:
         if np.abs(slope).max() < TOLERANCE:
             return theta
         hessian = (gap * share[:, None]).T @ gap - np.outer(slope, slope)
-        direction = np.linalg.lstsq(hessian, -slope, rcond=1e-12)[0]
+        try:
+            direction = np.linalg.lstsq(hessian, -slope, rcond=1e-12)[0]
+        except np.linalg.LinAlgError:
+            break  # θ runs away, and the weights with it
         step, now = 1.0, value(theta)
         # Near the minimum a full step gains less than the rounding of the values.
         rounding = 1e-14 * (1.0 + abs(now))
