@@ -4,6 +4,12 @@
     ope-bench run results/others/others.yaml --store others.sqlite
     ope-bench export --store others.sqlite --to results/others/answers.parquet
 
+Those of the Open Bandit Pipeline are the extra `obp`, in an environment of its own:
+
+    pip install -e '.[obp]'
+    ope-bench run results/others/others-obp.yaml --store obp.sqlite
+    ope-bench export --store obp.sqlite --to results/others/answers-obp.parquet
+
 What is committed lacks the columns `origin` and `reference`, which name folders of a machine.
 vw-estimators 0.1.1 is by the authors of Vowpal Wabbit (its module is `estimators`), coba 8.1.0 by
 Mark Rucker, offline-evaluation 0.0.6 by the authors of banditml (its module is `ope`).

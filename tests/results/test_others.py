@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from judging.pages.others import PACKAGES, others_section, squares_of
+from judging.pages.others import PACKAGES, errors_of, log_errors, others_section
 
 from support.paths import RESULTS
 
 FOLDER = RESULTS / "others"
 
 
-def test_at_least_five_estimators_of_others_answer_on_the_same_data_sets():
-    squares = squares_of(RESULTS)
+def test_at_least_five_estimators_of_others_run_on_the_same_data_sets():
+    errors = errors_of(RESULTS)
     assert len(PACKAGES) >= 5
-    assert set(PACKAGES) < set(squares)
-    assert {tuple(map(len, by.values())) for by in squares.values()} == {(4,) * 20}
+    assert set(PACKAGES) < set(errors)
+    (logs,) = {tuple(sorted(by)) for by in errors.values()}
+    assert len(logs) == 80
+    assert len({world for world, _ in logs}) == 20
+
+
+def test_a_failure_of_others_counts_with_the_larger_of_two_errors():
+    errors = {
+        "logging-average": {(1, 0): -3.0, (1, 1): 1.0},
+        "ipws": {(1, 0): 2.0, (1, 1): -4.0},
+        "obp/dm": {(1, 0): math.nan, (1, 1): math.nan},
+        "vw-ips": {(1, 0): 0.5, (1, 1): math.nan},
+    }
+    told = log_errors(errors)
+    assert np.exp(2 * told["obp/dm"]) == pytest.approx([(9 + 16) / 2])
+    assert np.exp(2 * told["vw-ips"]) == pytest.approx([(0.25 + 16) / 2])
 
 
 def test_sums_of_weights_are_ours_where_the_packages_compute_the_same():

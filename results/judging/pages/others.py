@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from judging.pages.page import opening, table
 from judging.trials.rows import rows_of
+from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.ranks import mean_interval
 
 OURS = ("ipws", "sndr", "dr-os", "dm", "logging-average")
@@ -20,6 +21,8 @@ OURS = ("ipws", "sndr", "dr-os", "dm", "logging-average")
 REFERENCE = "ipws"
 
 PACKAGES = {
+    "obp/dm": "Open Bandit Pipeline 0.5.10 (Saito, Aihara, Matsutani, Narita), DM, random forest",
+    "obp/dr": "Open Bandit Pipeline 0.5.10 (the same), DR, random forest",
     "coba-ips": 'coba 8.1.0 (Mark Rucker), `OpeRewards("IPS")`',
     "offline-ips": "offline-evaluation 0.0.6 (Conti, Vital, Gilley), IPS",
     "vw-cressie-read": "vw-estimators 0.1.1 (Vowpal Wabbit), `bandits.cressieread`",
@@ -29,17 +32,21 @@ PACKAGES = {
 }
 """Id of each adapter, with its package, release and authors."""
 
-Row = Mapping[str, Any]
+
+Log = tuple[int, int]
+"""World and replicate of a data set."""
 
 
-def squares_of(results: Path) -> dict[str, dict[int, list[float]]]:
-    """Return squared errors by estimator and world, on data sets that both folders have.
+def errors_of(results: Path) -> dict[str, dict[Log, float]]:
+    """Return errors by estimator and data set, on those that the folders share; NaN for a failure.
 
     Raises
     ------
-    ValueError : the two folders do not agree on a data set, or an adapter has no answer.
+    ValueError : the folders do not agree on a value; adapters in an environment of their own have
+        another release of NumPy, which moves its last digit.
     """
-    answers = pq.read_table(results / "others" / "answers.parquet").to_pylist()
+    paths = sorted((results / "others").glob("answers*.parquet"))
+    answers = [row for path in paths for row in pq.read_table(path).to_pylist()]
     others = [row for row in answers if row["estimator"] != REFERENCE]
     truths = {
         (row["environment_params"], row["replicate"]): row["truth_expected"] for row in others
@@ -49,35 +56,49 @@ def squares_of(results: Path) -> dict[str, dict[int, list[float]]]:
         for row in rows_of(results / "choice")
         if row["estimator"] in OURS and (row["environment_params"], row["replicate"]) in truths
     ]
-    found: dict[str, dict[int, list[float]]] = {}
+    found: dict[str, dict[Log, float]] = {}
     for row in [*others, *ours]:
-        if row["truth_expected"] != truths[row["environment_params"], row["replicate"]]:
+        told = truths[row["environment_params"], row["replicate"]]
+        if not math.isclose(row["truth_expected"], told, rel_tol=1e-12):
             msg = f"others and choice do not have the same data: {row}"
             raise ValueError(msg)
-        if row["status"] != "ok":
-            msg = f"no answer: {row}"
-            raise ValueError(msg)
-        world = json.loads(row["environment_params"])["world"]
-        error = (row["estimate"] - row["truth_expected"]) ** 2
-        found.setdefault(str(row["estimator"]), {}).setdefault(world, []).append(error)
+        log = json.loads(row["environment_params"])["world"], row["replicate"]
+        error = row["estimate"] - told if row["status"] == "ok" else math.nan
+        found.setdefault(str(row["estimator"]), {})[log] = error
     return found
+
+
+def log_errors(errors: Mapping[str, Mapping[Log, float]]) -> dict[str, FloatArray]:
+    """Return the logarithm of each estimator's RMSE by world: (n_worlds,).
+
+    A failure counts with the larger error of the logged average and the reference, which have all
+    answers.
+    """
+    told = {}
+    for name, by_log in errors.items():
+        squares: dict[int, list[float]] = {}
+        for log, error in sorted(by_log.items()):
+            worst = max(abs(errors[plain][log]) for plain in ("logging-average", REFERENCE))
+            counted = worst if math.isnan(error) else error
+            squares.setdefault(log[0], []).append(counted**2)
+        means = np.array([np.mean(one) for one in squares.values()])
+        told[name] = 0.5 * np.log(np.maximum(means, 1e-24))
+    return told
 
 
 def others_section(results: Path) -> str:
     """Return the section of the leaderboard's page."""
-    squares = squares_of(results)
-    logs = {
-        name: np.array(
-            [0.5 * np.log(max(float(np.mean(one)), 1e-24)) for _, one in sorted(by.items())]
-        )
-        for name, by in squares.items()
-    }
+    errors = errors_of(results)
+    logs = log_errors(errors)
     rows = []
     for name in sorted(logs, key=lambda name: float(logs[name].mean())):
         told = np.exp(np.array(mean_interval(logs[name] - logs[REFERENCE])))
         ninth = float(np.exp(np.quantile(logs[name] - logs[REFERENCE], 0.9)))
+        fails = float(np.mean([math.isnan(one) for one in errors[name].values()]))
         words = PACKAGES.get(name, f"`{name}`, ours")
-        rows.append([words, f"{told[0]:.2f} ({told[1]:.2f} to {told[2]:.2f})", f"{ninth:.2f}"])
-    facts = {"worlds": len(logs[REFERENCE]), "sets": len(next(iter(squares[REFERENCE].values())))}
+        figure = f"{told[0]:.2f} ({told[1]:.2f} to {told[2]:.2f})"
+        rows.append([words, figure, f"{ninth:.2f}", f"{fails:.1%}"])
+    worlds = len(logs[REFERENCE])
+    facts = {"worlds": worlds, "sets": len(errors[REFERENCE]) // worlds}
     text = opening("leaderboard others", **facts)
-    return f"{text}\n\n{table(['estimator', 'error', '90 %'], rows, 'lr', tight=True)}"
+    return f"{text}\n\n{table(['estimator', 'error', '90 %', 'fails'], rows, 'lr', tight=True)}"
