@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from judging.claims.differences import (
     regrets,
     settings_of,
 )
+from judging.pages.prediction import predictions_page
 
 FOLDER: Path = predictions.FOLDER
 
@@ -209,3 +211,15 @@ def test_an_error_counts_as_a_tenth_of_the_standard_error_and_a_failure_as_the_l
             "dr-eb": 0.015, "dr-os": 0.015, "sndr": 0.02,
         }
     )  # fmt: skip
+
+
+def test_the_page_names_the_table_that_is_missing_and_how_little_overlap_varied():
+    page = predictions_page(FOLDER.parent)
+    # base_of calls it heart, which is another table.
+    assert re.search(r"Of 27 registered, `cleveland-0_vs_4`\s+is missing", page)
+    assert "heart" not in page
+    frame = pq.read_table(predictions.OPENED).to_pandas()
+    frame = frame[frame["estimator"] == "ipws"]
+    assert {json.loads(one)["n_samples"] for one in frame["environment_params"]} == {1000}
+    sizes = 1000 * frame.groupby("environment_params")["ess_fraction"].median()
+    assert f"from {sizes.min():.0f} to {sizes.max():.0f} of 1,000 rows" in " ".join(page.split())

@@ -12,6 +12,7 @@ import numpy as np
 import yaml
 
 from judging.claims.differences import base_of
+from judging.claims.differences import settings_of as opened_settings
 from judging.pages.leaderboard import BOARD
 from judging.pages.page import opening, table
 from judging.trials.field import TRACKS, FieldSetting, settings_of
@@ -249,7 +250,8 @@ def predictions_page(results: Path) -> str:
     registered = json.loads((folder / "registered.json").read_text(encoding="utf-8"))
     suite = yaml.safe_load((folder / "unopened.yaml").read_text(encoding="utf-8"))
     names = suite["environments"][0]["multiclass"]["dataset"]
-    missing = sorted({base_of(name) for name in names} - set(told["by_source"]))
+    missing = [name for name in names if base_of(name) not in told["by_source"]]
+    sizes = [one.ess for one in opened_settings(folder / "opened.parquet", "tables")]
     rows = [[f"{name}", f"{error:.2f}"] for name, error in told["errors"].items()]
     facts = {
         "sentence": prediction_sentence(results),
@@ -257,7 +259,9 @@ def predictions_page(results: Path) -> str:
         "sources": told["sources"],
         "sets": told["data_sets"],
         "registered": len(names),
-        "missing": f"Missing: {', '.join(missing)}, whose file has missing values.",
+        "missing": ", ".join(f"`{name.removeprefix('keel:')}`" for name in missing),
+        "least": f"{min(sizes):.0f}",
+        "most": f"{max(sizes):.0f}",
         "errors": table(["prediction", "error"], rows, "lr", tight=True),
         "regrets": _regrets(told),
         "every": _sources(told),
