@@ -67,3 +67,8 @@ def test_the_figures_of_the_page_are_those_by_hand():
         )
     ratio = np.exp((logs["vw-mle"] - logs["ipws"]).mean())
     assert re.search(rf"`bandits.mle` \| {ratio:.2f} \(", text)
+
+
+def test_each_line_names_its_authors_behind_the_release():
+    for words in PACKAGES.values():
+        assert re.match(r"[\w -]+ [\d.]+ \([A-Z]\w+[^)]+\), ", words), words

@@ -22,15 +22,16 @@ REFERENCE = "ipws"
 
 PACKAGES = {
     "obp/dm": "Open Bandit Pipeline 0.5.10 (Saito, Aihara, Matsutani, Narita), DM, random forest",
-    "obp/dr": "Open Bandit Pipeline 0.5.10 (the same), DR, random forest",
+    "obp/dr": "Open Bandit Pipeline 0.5.10 (Saito, Aihara, Matsutani, Narita), DR, random forest",
     "coba-ips": 'coba 8.1.0 (Mark Rucker), `OpeRewards("IPS")`',
     "offline-ips": "offline-evaluation 0.0.6 (Conti, Vital, Gilley), IPS",
-    "vw-cressie-read": "vw-estimators 0.1.1 (Vowpal Wabbit), `bandits.cressieread`",
-    "vw-ips": "vw-estimators 0.1.1, `bandits.ips`",
-    "vw-mle": "vw-estimators 0.1.1, `bandits.mle`",
-    "vw-snips": "vw-estimators 0.1.1, `bandits.snips`",
+    "vw-cressie-read": "vw-estimators 0.1.1 (Paul Mineiro and others), `bandits.cressieread`",
+    "vw-ips": "vw-estimators 0.1.1 (Marco Rossi and others), `bandits.ips`",
+    "vw-mle": "vw-estimators 0.1.1 (Marco Rossi, Paul Mineiro and others), `bandits.mle`",
+    "vw-snips": "vw-estimators 0.1.1 (Marco Rossi and others), `bandits.snips`",
 }
-"""Id of each adapter, with its package, release and authors."""
+"""Id of each adapter, with its package, release and authors; those of vw-estimators, whose package
+names none, are who wrote the module's first versions in its repository."""
 
 
 Log = tuple[int, int]
