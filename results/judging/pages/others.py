@@ -25,13 +25,13 @@ PACKAGES = {
     "obp/dr": "Open Bandit Pipeline 0.5.10 (Saito, Aihara, Matsutani, Narita), DR, random forest",
     "coba-ips": 'coba 8.1.0 (Mark Rucker), `OpeRewards("IPS")`',
     "offline-ips": "offline-evaluation 0.0.6 (Conti, Vital, Gilley), IPS",
-    "vw-cressie-read": "vw-estimators 0.1.1 (Paul Mineiro and others), `bandits.cressieread`",
-    "vw-ips": "vw-estimators 0.1.1 (Marco Rossi and others), `bandits.ips`",
-    "vw-mle": "vw-estimators 0.1.1 (Marco Rossi, Paul Mineiro and others), `bandits.mle`",
-    "vw-snips": "vw-estimators 0.1.1 (Marco Rossi and others), `bandits.snips`",
+    "vw-cressie-read": "vw-estimators 0.1.1 (Vowpal Wabbit), `bandits.cressieread`",
+    "vw-ips": "vw-estimators 0.1.1 (Vowpal Wabbit), `bandits.ips`",
+    "vw-mle": "vw-estimators 0.1.1 (Vowpal Wabbit), `bandits.mle`",
+    "vw-snips": "vw-estimators 0.1.1 (Vowpal Wabbit), `bandits.snips`",
 }
-"""Id of each adapter, with its package, release and authors; those of vw-estimators, whose package
-names none, are who wrote the module's first versions in its repository."""
+"""Id of each adapter, with its package, release and authors; the metadata of vw-estimators
+name an organization alone."""
 
 
 Log = tuple[int, int]
