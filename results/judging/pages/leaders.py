@@ -9,10 +9,10 @@ import numpy as np
 
 from judging.claims.differences import NAMED, SettingErrors, means_of
 from judging.claims.differences import settings_of as opened_settings
-from judging.pages.leaderboard import FIRST, board_settings, by_kind, in_strata
+from judging.pages.leaderboard import FIRST, board_settings, in_strata
 from judging.pages.prediction import outcome, verdict_of
 from judging.trials.field import TRACKS
-from ope_bench.boards.tracks import Line, board_of, stratum_of
+from ope_bench.boards.tracks import Line, board_of, line_of, stratum_of
 from ope_bench.statistics.ranks import mean_interval
 
 SHOWN = 4
@@ -32,19 +32,22 @@ def leaders(results: Path, *, short: bool = False) -> str:
     for stratum, part in in_strata(track, board_settings(results)).items():
         lines = [line for line in board_of(track, part) if line.rank is not None]
         best = [line.estimator for line in lines if line.rank == 1]
-        over = "" if short else f" times as much as `{track.reference}`"
-        kinds = f"{over} on drawn worlds", " on tables and trials"
-        found = zip(by_kind(track, part, best[0]), kinds, strict=True)
-        errs = ", ".join(f"{_figure(line)}{kind}" for line, kind in found if line)
+        worlds = line_of(track, [one for one in part if not one.real], best[0])
+        tables = line_of(track, [one for one in part if one.real], best[0])
+        if short:
+            figures = f"{worlds.ratio:.2f} (tables: {tables.ratio:.2f})"
+            told.append(f"- **{stratum}**: `{best[0]}` {figures}")
+            continue
         predicted = next((line.estimator for line in lines if line.estimator in NAMED), None)
         later = [one for one in opened if stratum_of(one.r2) == stratum]
         came = f"; opened later: {_opened(later, predicted)}" if predicted and later else ""
-        if short:
-            told.append(f"- **{stratum}**: `{best[0]}` {errs}{came}")
-            continue
         names = ", ".join(f"`{name}`" for name in best[:SHOWN])
         others = f" and {len(best) - SHOWN} others" if len(best) > SHOWN else ""
-        told.append(f"- **{stratum}**: {names}{others} may be best; `{best[0]}` errs {errs}{came}")
+        told.append(
+            f"- **{stratum}**: {names}{others} may be best; `{best[0]}` errs {_figure(worlds)} "
+            f"times as much as `{track.reference}` on drawn worlds, {_figure(tables)} on "
+            f"tables and trials{came}"
+        )
     return "\n".join(told)
 
 
