@@ -157,8 +157,7 @@ class SettingAnswers:
         error = own.value - self.truth
         if other is None:
             return error
-        worse = other.value - self.truth
-        return np.where((own.failed > 0) & (np.abs(worse) > np.abs(error)), worse, error)
+        return with_failures(error, own.failed, other.value - self.truth)
 
     def log_rmse(self, estimator: str, reference: str = "") -> float:
         """Logarithm of the RMSE; errors below 1e-12 count as that. Asked a hundred times."""
@@ -170,6 +169,18 @@ class SettingAnswers:
     def stratum(self) -> str | None:
         """The stratum of its signal; None where that is not known."""
         return None if self.signal is None else stratum_of(self.signal)
+
+
+def with_failures(errors: FloatArray, failed: FloatArray, others: FloatArray) -> FloatArray:
+    """Return errors in which a failure has the larger one: the fallback's, or the reference's.
+
+    Parameters
+    ----------
+    errors : (n,) estimate less value, where there is no answer the fallback's.
+    failed : (n,) 1 where there is no answer, 0 elsewhere.
+    others : (n,) errors of the reference.
+    """
+    return np.where((failed > 0) & (np.abs(others) > np.abs(errors)), others, errors)
 
 
 def stratum_of(signal: float) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ope_bench.base.canonical import plain, sha256
 from ope_bench.base.errors import OpeBenchError, ParameterError, UsageError
-from ope_bench.boards.tracks import log_rmse
+from ope_bench.boards.tracks import log_rmse, with_failures
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.execution import Finished
 from ope_bench.execution.local import LocalExecutor
@@ -433,10 +433,9 @@ def _log_ratio(own: Answered, reference: Answered, average: Answered) -> float:
     The reference counts with the fallback's error where it has no answer, the estimator with the
     larger of the two.
     """
-    fallback, others = _errors(average, average), _errors(reference, average)
-    worse = np.where(np.abs(others) > np.abs(fallback), others, fallback)
-    answered = np.array([_answers(own, at) for at in average])
-    errors = np.where(answered, _errors(own, average), worse)
+    failed = np.array([float(not _answers(own, at)) for at in average])
+    others = _errors(reference, average)
+    errors = with_failures(_errors(own, average), failed, others)
     return log_rmse(errors) - log_rmse(others)
 
 

@@ -249,16 +249,18 @@ def by_kind(
     return drawn_worlds, tables
 
 
+def ratio_of(line: Line | None) -> str:
+    """Return a line's error over the reference's."""
+    return f"{line.ratio:.2f}" if line else "–"
+
+
 def _board_table(track: Track, lines: Sequence[Line], settings: Sequence[FieldSetting]) -> str:
     rows = [
         [
             "–" if line.rank is None else f"{line.rank_low} to {line.rank_high}",
             f"`{line.estimator}`",
             _ratio(track, line.estimator, line.ratio, line.low, line.high),
-            *(
-                f"{one.ratio:.2f}" if one else "–"
-                for one in by_kind(track, settings, line.estimator)
-            ),
+            *map(ratio_of, by_kind(track, settings, line.estimator)),
             f"{line.median:.2f}",
             f"{line.ninth:.2f}",
             f"{line.near:.0%}",

@@ -9,10 +9,10 @@ import numpy as np
 
 from judging.claims.differences import NAMED, SettingErrors, means_of
 from judging.claims.differences import settings_of as opened_settings
-from judging.pages.leaderboard import FIRST, board_settings, in_strata
+from judging.pages.leaderboard import FIRST, board_settings, by_kind, in_strata, ratio_of
 from judging.pages.prediction import outcome, verdict_of
 from judging.trials.field import TRACKS
-from ope_bench.boards.tracks import Line, board_of, line_of, stratum_of
+from ope_bench.boards.tracks import Line, board_of, stratum_of
 from ope_bench.statistics.ranks import mean_interval
 
 SHOWN = 4
@@ -32,10 +32,9 @@ def leaders(results: Path, *, short: bool = False) -> str:
     for stratum, part in in_strata(track, board_settings(results)).items():
         lines = [line for line in board_of(track, part) if line.rank is not None]
         best = [line.estimator for line in lines if line.rank == 1]
-        worlds = line_of(track, [one for one in part if not one.real], best[0])
-        tables = line_of(track, [one for one in part if one.real], best[0])
+        worlds, tables = by_kind(track, part, best[0])
         if short:
-            figures = f"{worlds.ratio:.2f} (tables: {tables.ratio:.2f})"
+            figures = f"{ratio_of(worlds)} (tables: {ratio_of(tables)})"
             told.append(f"- **{stratum}**: `{best[0]}` {figures}")
             continue
         predicted = next((line.estimator for line in lines if line.estimator in NAMED), None)
@@ -60,8 +59,8 @@ def leaders_block(results: Path, words: str) -> str:
     )
 
 
-def _figure(line: Line) -> str:
-    return f"{line.ratio:.2f} ({line.low:.2f} to {line.high:.2f})"
+def _figure(line: Line | None) -> str:
+    return f"{line.ratio:.2f} ({line.low:.2f} to {line.high:.2f})" if line else "–"
 
 
 def _opened(settings: Sequence[SettingErrors], estimator: str) -> str:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from judging.pages.page import opening, table
 from judging.trials.rows import rows_of
+from ope_bench.boards.tracks import log_rmse, with_failures
 from ope_bench.contracts.arrays import FloatArray
 from ope_bench.statistics.ranks import mean_interval
 
@@ -32,7 +33,6 @@ PACKAGES = {
 }
 """Id of each adapter, with its package, release and authors; the metadata of vw-estimators
 name an organization alone."""
-
 
 Log = tuple[int, int]
 """World and replicate of a data set."""
@@ -75,15 +75,17 @@ def log_errors(errors: Mapping[str, Mapping[Log, float]]) -> dict[str, FloatArra
     A failure counts with the larger error of the logged average and the reference, which have all
     answers.
     """
+    average, reference = errors["logging-average"], errors[REFERENCE]
+    logs = sorted(reference)
+    others = np.array([reference[log] for log in logs])
     told = {}
     for name, by_log in errors.items():
-        squares: dict[int, list[float]] = {}
-        for log, error in sorted(by_log.items()):
-            worst = max(abs(errors[plain][log]) for plain in ("logging-average", REFERENCE))
-            counted = worst if math.isnan(error) else error
-            squares.setdefault(log[0], []).append(counted**2)
-        means = np.array([np.mean(one) for one in squares.values()])
-        told[name] = 0.5 * np.log(np.maximum(means, 1e-24))
+        failed = np.array([float(math.isnan(by_log[log])) for log in logs])
+        own = np.where(failed > 0, [average[log] for log in logs], [by_log[log] for log in logs])
+        worlds: dict[int, list[float]] = {}
+        for (world, _), error in zip(logs, with_failures(own, failed, others), strict=True):
+            worlds.setdefault(world, []).append(error)
+        told[name] = np.array([log_rmse(np.array(one)) for one in worlds.values()])
     return told
 
 
