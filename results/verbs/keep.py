@@ -2,7 +2,8 @@
 
 For changes of boards, and of suites that gained estimators, settings or replicates: trials whose
 keys are committed are not run again, since the same key means the same numbers (tests/results runs
-a sample of them).
+a sample of them). Where an estimator gains data sets of a setting and its code has changed, all of
+them run: no row mixes two codes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ope_bench.base.canonical import plain
 from ope_bench.cli.progress import PlainProgress, RunState
 from ope_bench.execution.local import LocalExecutor
 from ope_bench.execution.machine import machine_facts
-from ope_bench.execution.runner import RunCounts, run
+from ope_bench.execution.runner import RunCounts, digest_of, run
 from ope_bench.store import Store, export
 from ope_bench.store.reader import Result
 from ope_bench.suites.manifest import Manifest, plan
@@ -57,9 +58,21 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
 
 def kept_keys(folder: Path, planned: dict[str, Trial], anew: Collection[str]) -> set[str]:
     """Return the keys of committed trials that are planned and need not run again."""
-    path = folder / "trials.parquet"
-    keys = [row["key"] for row in rows_of(folder, "key")] if path.exists() else []
-    return {key for key in keys if key in planned and names(planned[key]).isdisjoint(anew)}
+    if not (folder / "trials.parquet").exists():
+        return set()
+    codes = {
+        row["key"]: row["code_digest"]
+        for row in rows_of(folder, "key", "code_digest")
+        if row["key"] in planned and names(planned[row["key"]]).isdisjoint(anew)
+    }
+    gaining = {_row(trial): trial for key, trial in planned.items() if key not in codes}
+    now = {row: digest_of(trial) for row, trial in gaining.items()}
+    return {key for key, code in codes.items() if now.get(_row(planned[key]), code) == code}
+
+
+def _row(trial: Trial) -> tuple[str, str]:
+    """Return what tells the row of a board in which a trial counts."""
+    return trial.environment.identity_json, trial.estimator.identity_json
 
 
 def names(trial: Trial) -> set[str]:

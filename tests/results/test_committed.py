@@ -202,6 +202,15 @@ def test_boards_say_what_the_trials_say(folder: Path) -> None:
             assert line.rmse.value == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-9)
 
 
+@pytest.mark.parametrize("folder", FOLDERS, ids=IDS)
+def test_no_row_mixes_two_codes(folder: Path) -> None:
+    cell = [*CELL, "threads"]
+    trials = pq.read_table(folder / "trials.parquet", columns=[*cell, "code_digest"])
+    codes = trials.group_by(cell).aggregate([("code_digest", "count_distinct")])
+    mixed = [row for row in codes.to_pylist() if row["code_digest_count_distinct"] > 1]
+    assert mixed == []
+
+
 KEEPS = ("results/regenerate run --keep", "results/remake.py")
 """The command that keeps committed trials, and its name in older runs."""
 

@@ -49,13 +49,20 @@ def _made_again(folder: Path, anew: Collection[str] = ()) -> Estimates:
     return found
 
 
-def _spoil(folder: Path) -> None:
-    """Replace all committed estimates, and forget the store from which they came."""
+def _spoil(folder: Path, **more: list[str]) -> None:
+    """Replace all committed estimates, and forget the store from which they came.
+
+    Parameters
+    ----------
+    more : values of further columns that are replaced.
+    """
     path = folder / "trials.parquet"
     table = pq.read_table(path)
-    place = table.column_names.index("estimate")
-    wrong = pa.array([WRONG] * len(table), table.schema.field("estimate").type)
-    pq.write_table(table.set_column(place, "estimate", wrong), path)
+    for name, values in {"estimate": [WRONG] * len(table), **more}.items():
+        place = table.column_names.index(name)
+        wrong = pa.array(values, table.schema.field(name).type)
+        table = table.set_column(place, name, wrong)
+    pq.write_table(table, path)
     keep.store_of("field-small").unlink()
 
 
@@ -77,3 +84,18 @@ def test_suites_of_the_field_keep_committed_trials_and_run_anew_what_is_named(
     facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert facts["trials"] == facts["status"]["ok"] == 12
     assert [run["planned"] for run in facts["runs"]] == [12, 4, 8]
+
+
+def test_what_gains_data_sets_runs_anew_where_its_code_has_changed(folder: Path) -> None:
+    first = _made_again(folder)
+    rows = pq.read_table(folder / "trials.parquet").to_pylist()
+    former = ["former" if row["estimator"] == "ipw" else row["code_digest"] for row in rows]
+    _spoil(folder, code_digest=former)
+    suite = folder.parents[1] / "field-small.yaml"
+    # Code alone is no reason: the same key means the same numbers.
+    assert _made_again(folder) == {name: {WRONG} for name in first}
+    suite.write_text(SUITE.replace("replicates: 2", "replicates: 3"), encoding="utf-8")
+    for (name, _), values in _made_again(folder).items():
+        assert (len(values), WRONG in values) == ((6, False) if name == "ipw" else (3, True))
+    codes = {row["code_digest"] for row in pq.read_table(folder / "trials.parquet").to_pylist()}
+    assert "former" not in codes

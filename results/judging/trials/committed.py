@@ -56,7 +56,7 @@ def boards_of(folder: Path) -> list[Board]:
         return found
     with Store.open(folder / "trials.parquet") as store:
         # By column, in half the time of records.
-        columns = map(_without_runs, store.reader().outcomes())
+        columns = map(_without_runs, store.outcomes())
         found = stream_boards(columns, by=ORDERS.get(folder.name, "rmse"))
     BOARDS.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=BOARDS, delete=False) as stream:
