@@ -131,24 +131,31 @@ def test_figures_and_order_are_the_same(ratios):
 def test_ranges_are_those_of_a_bootstrap_within_strata(ratios):
     board = over_strata(TRACK, board_settings(RESULTS))
     names = [one.estimator for one in board]
-    logs = [np.array([logs_of(each[name]) for name in names]) for each in ratios.values()]
-    means = np.mean([one.mean(axis=1) for one in logs], axis=0)
-    variance = sum(np.cov(one) / one.shape[1] for one in logs) / 9
-    error = np.sqrt(
-        np.maximum(variance.diagonal()[:, None] + variance.diagonal() - 2 * variance, 1e-18)
-    )
+    pairs = [(i, j) for i in range(len(names)) for j in range(i)]
     rng = np.random.default_rng(7)
-    moved = -means
-    for one in logs:
-        sources = one.shape[1]
-        counts = rng.multinomial(sources, np.full(sources, 1 / sources), 8000)
-        moved = moved + counts @ one.T / sources / len(logs)
-    largest = np.abs((moved[:, :, None] - moved[:, None]) / error).max(axis=(1, 2))
-    limit = np.quantile(largest, 0.95)
-    behind = (means[:, None] - means) / error > limit
-    first, last = 1 + behind.sum(axis=1), len(names) - behind.sum(axis=0)
+    mean, variance, moved, spread = 0.0, 0.0, 0.0, 0.0
+    for each in ratios.values():
+        logs = [logs_of(each[name]) for name in names]
+        gaps = np.array([logs[i] - logs[j] for i, j in pairs])
+        sources = gaps.shape[1]
+        drawn = rng.choice(sources, (4000, sources))
+        counts = np.array([np.bincount(one, minlength=sources) for one in drawn])
+        means = counts @ gaps.T / sources
+        squares = counts @ (gaps.T - gaps.mean(axis=1)) ** 2 / sources
+        mean = mean + gaps.mean(axis=1) / 3
+        variance = variance + gaps.var(axis=1, ddof=1) / sources / 9
+        moved = moved + (means - gaps.mean(axis=1)) / 3
+        left = squares - (means - gaps.mean(axis=1)) ** 2
+        spread = spread + left / (sources - 1) / 9
+    limit = np.quantile(np.abs(moved / np.sqrt(spread)).max(axis=1), 0.95)
+    first, last = np.ones(len(names), int), np.full(len(names), len(names))
+    for (i, j), size in zip(pairs, mean / np.sqrt(variance), strict=True):
+        worse, better = (i, j) if size > 0 else (j, i)
+        if abs(size) > limit:
+            first[worse] += 1
+            last[better] -= 1
     ours = np.array([[one.rank_low, one.rank_high] for one in board])
-    # Another bootstrap within strata has another critical value in its second digit.
+    # Another bootstrap has another critical value in its second digit.
     assert np.abs(ours - np.stack([first, last], axis=1)).max() <= 2
     assert np.mean(ours == np.stack([first, last], axis=1)) >= 0.7
 

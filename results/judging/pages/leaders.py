@@ -40,14 +40,21 @@ def leaders(results: Path, *, short: bool = False) -> str:
         predicted = next((line.estimator for line in lines if line.estimator in NAMED), None)
         later = [one for one in opened if stratum_of(one.r2) == stratum]
         came = f"; opened later: {_opened(later, predicted)}" if predicted and later else ""
-        names = ", ".join(f"`{name}`" for name in best[:SHOWN])
-        others = f" and {len(best) - SHOWN} others" if len(best) > SHOWN else ""
         told.append(
-            f"- **{stratum}**: {names}{others} may be best; `{best[0]}` errs {_figure(worlds)} "
-            f"times as much as `{track.reference}` on drawn worlds, {_figure(tables)} on "
+            f"- **{stratum}**: {_may_be_best(best, len(lines))}; "
+            f"`{best[0]}` errs {_figure(worlds)} times as much as `{track.reference}` on drawn worlds, {_figure(tables)} on "
             f"tables and trials{came}"
         )
     return "\n".join(told)
+
+
+def _may_be_best(best: Sequence[str], count: int) -> str:
+    """Name the estimators that may be best, unless most of all may be."""
+    if len(best) > count / 2:
+        return f"{len(best)} of {count} may be best"
+    names = ", ".join(f"`{name}`" for name in best[:SHOWN])
+    others = f" and {len(best) - SHOWN} others" if len(best) > SHOWN else ""
+    return f"{names}{others} may be best"
 
 
 def leaders_block(results: Path, words: str) -> str:
