@@ -42,8 +42,8 @@ def leaders(results: Path, *, short: bool = False) -> str:
         came = f"; opened later: {_opened(later, predicted)}" if predicted and later else ""
         told.append(
             f"- **{stratum}**: {_may_be_best(best, len(lines))}; "
-            f"`{best[0]}` errs {_figure(worlds)} times as much as `{track.reference}` on drawn worlds, {_figure(tables)} on "
-            f"tables and trials{came}"
+            f"`{best[0]}` errs {_figure(worlds)} times as much as `{track.reference}` on "
+            f"drawn worlds, {_figure(tables)} on tables and trials{came}"
         )
     return "\n".join(told)
 
