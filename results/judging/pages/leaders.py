@@ -50,7 +50,7 @@ def leaders(results: Path, *, short: bool = False) -> str:
 
 def _may_be_best(best: Sequence[str], count: int) -> str:
     """Name the estimators that may be best, unless most of all may be."""
-    if len(best) > count / 2:
+    if len(best) > max(SHOWN, count / 2):
         return f"{len(best)} of {count} may be best"
     names = ", ".join(f"`{name}`" for name in best[:SHOWN])
     others = f" and {len(best) - SHOWN} others" if len(best) > SHOWN else ""
