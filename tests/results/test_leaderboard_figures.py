@@ -160,6 +160,11 @@ def test_the_first_of_a_stratum_has_the_least_error_and_its_worlds_come_first(
         if best[stratum] == "dm":
             assert ratios == pytest.approx(wanted, abs=0.0051)
             assert "`ipws`" in named
+    for line, stratum in zip(
+        leaders.leaders(tmp_path, short=True).splitlines(), STRATA, strict=True
+    ):
+        assert f"`{best[stratum]}`" in line
+        assert line.endswith("; 2 of 3)" if best[stratum] == "dm" else "; 1 of 3)")
 
 
 def verdict(pooled=True, pairs=(True, True), registered=0.5, naive=0.6):

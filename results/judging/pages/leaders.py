@@ -34,8 +34,8 @@ def leaders(results: Path, *, short: bool = False) -> str:
         best = [line.estimator for line in lines if line.rank == 1]
         worlds, tables = by_kind(track, part, best[0])
         if short:
-            figures = f"{ratio_of(worlds)} (tables: {ratio_of(tables)})"
-            told.append(f"- **{stratum}**: `{best[0]}` {figures}")
+            figures = f"{ratio_of(worlds)} (tables: {ratio_of(tables)}"
+            told.append(f"- **{stratum}**: `{best[0]}` {figures}; {len(best)} of {len(lines)})")
             continue
         predicted = next((line.estimator for line in lines if line.estimator in NAMED), None)
         later = [one for one in opened if stratum_of(one.r2) == stratum]
