@@ -161,6 +161,13 @@ def test_ranges_are_those_of_a_bootstrap_within_strata(ratios):
     assert np.mean(ours == np.stack([first, last], axis=1)) >= 0.7
 
 
+def test_the_page_says_how_many_data_sets_a_setting_has():
+    page = (RESULTS / "leaderboard.md").read_text(encoding="utf-8")
+    told = re.search(r"settings of (\d+) to (\d+) data sets", page).groups()
+    sizes = {len(errors[TRACK.reference]) for errors in committed().values()}
+    assert [min(sizes), max(sizes)] == [int(one) for one in told]
+
+
 def test_ranges_show_no_order_where_there_is_none(ratios):
     rng, shown = np.random.default_rng(3), []
     for each in ratios.values():
