@@ -3,7 +3,7 @@
 For changes of boards, and of suites that gained estimators, settings or replicates: trials whose
 keys are committed are not run again, since the same key means the same numbers (tests/results runs
 a sample of them). Where an estimator gains data sets of a setting and its code has changed, all of
-them run: no row mixes two codes.
+them run.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
     manifest = plan(find_suite(suite))
     planned = {trial.key: trial for trial in manifest.trials}
     have = kept_keys(folder, planned, anew)
+    if run_missing:
+        have = of_one_code(folder, planned, have)
     missing = [trial for key, trial in planned.items() if key not in have]
     new: list[Result] = []
     if missing:
@@ -58,16 +60,20 @@ def remake(suite: str, *, jobs: int, run_missing: bool, anew: Collection[str] = 
 
 def kept_keys(folder: Path, planned: dict[str, Trial], anew: Collection[str]) -> set[str]:
     """Return the keys of committed trials that are planned and need not run again."""
-    if not (folder / "trials.parquet").exists():
-        return set()
-    codes = {
-        row["key"]: row["code_digest"]
-        for row in rows_of(folder, "key", "code_digest")
-        if row["key"] in planned and names(planned[row["key"]]).isdisjoint(anew)
-    }
-    gaining = {_row(trial): trial for key, trial in planned.items() if key not in codes}
-    now = {row: digest_of(trial) for row, trial in gaining.items()}
-    return {key for key, code in codes.items() if now.get(_row(planned[key]), code) == code}
+    path = folder / "trials.parquet"
+    keys = [row["key"] for row in rows_of(folder, "key")] if path.exists() else []
+    return {key for key in keys if key in planned and names(planned[key]).isdisjoint(anew)}
+
+
+def of_one_code(folder: Path, planned: dict[str, Trial], kept: set[str]) -> set[str]:
+    """Return the kept keys without those of rows that gain trials of another code."""
+    rows = {_row(planned[key]) for key in kept}
+    gaining = {_row(trial): trial for key, trial in planned.items() if key not in kept}
+    now = {row: digest_of(trial) for row, trial in gaining.items() if row in rows}
+    if not now:
+        return kept
+    codes = {row["key"]: row["code_digest"] for row in rows_of(folder, "key", "code_digest")}
+    return {key for key in kept if now.get(_row(planned[key])) in (None, codes[key])}
 
 
 def _row(trial: Trial) -> tuple[str, str]:

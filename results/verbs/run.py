@@ -70,7 +70,12 @@ def main(words: Sequence[str]) -> int:
             draw(name, [])
         elif given.keep:
             wanted = not given.without_missing
-            keep.remake(name, jobs=given.jobs, run_missing=wanted, anew=given.anew.split(","))
+            keep.remake(
+                name,
+                jobs=given.jobs,
+                run_missing=wanted,
+                anew=[*filter(None, given.anew.split(","))],
+            )
             draw_others(name)
         else:
             run(name)

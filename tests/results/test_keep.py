@@ -97,5 +97,10 @@ def test_what_gains_data_sets_runs_anew_where_its_code_has_changed(folder: Path)
     suite.write_text(SUITE.replace("replicates: 2", "replicates: 3"), encoding="utf-8")
     for (name, _), values in _made_again(folder).items():
         assert (len(values), WRONG in values) == ((6, False) if name == "ipw" else (3, True))
-    codes = {row["code_digest"] for row in pq.read_table(folder / "trials.parquet").to_pylist()}
-    assert "former" not in codes
+    rows = pq.read_table(folder / "trials.parquet").to_pylist()
+    assert "former" not in {row["code_digest"] for row in rows}
+    # Where nothing may run, nothing is lost.
+    _spoil(folder, code_digest=["former"] * len(rows))
+    suite.write_text(SUITE.replace("replicates: 2", "replicates: 4"), encoding="utf-8")
+    keep.remake("field-small", jobs=1, run_missing=False)
+    assert len(pq.read_table(folder / "trials.parquet")) == len(rows)

@@ -34,8 +34,8 @@ def leaders(results: Path, *, short: bool = False) -> str:
         best = [line.estimator for line in lines if line.rank == 1]
         worlds, tables = by_kind(track, part, best[0])
         if short:
-            figures = f"{ratio_of(worlds)} (tables: {ratio_of(tables)}"
-            told.append(f"- **{stratum}**: `{best[0]}` {figures}; {len(best)} of {len(lines)})")
+            figures = f"`{best[0]}` {ratio_of(worlds)} ({ratio_of(tables)})"
+            told.append(f"- **{stratum}**: {figures}; {_how_many(len(best), len(lines))}")
             continue
         predicted = next((line.estimator for line in lines if line.estimator in NAMED), None)
         later = [one for one in opened if stratum_of(one.r2) == stratum]
@@ -51,10 +51,14 @@ def leaders(results: Path, *, short: bool = False) -> str:
 def _may_be_best(best: Sequence[str], count: int) -> str:
     """Name the estimators that may be best, unless most of all may be."""
     if len(best) > max(SHOWN, count / 2):
-        return f"{len(best)} of {count} may be best"
+        return _how_many(len(best), count)
     names = ", ".join(f"`{name}`" for name in best[:SHOWN])
     others = f" and {len(best) - SHOWN} others" if len(best) > SHOWN else ""
     return f"{names}{others} may be best"
+
+
+def _how_many(best: int, count: int) -> str:
+    return f"{best} of {count} may be best" if best < count else "no order is shown"
 
 
 def leaders_block(results: Path, words: str) -> str:

@@ -237,6 +237,9 @@ def test_ranges_of_ranks_hold_all_at_once_and_know_rows_that_never_differ() -> N
     errors = rng.lognormal(sigma=1.5, size=(40, 6, 40))
     errors[:, 0] = np.exp(1.5**2 / 2)
     assert np.mean([rank_ranges(one) == [(1, 6)] * 6 for one in errors]) >= 0.75
+    # A near copy of a row has no order beside it, and takes none from others.
+    copy = values[2] + 1e-3 * (np.arange(200) == 7)
+    assert rank_ranges(np.vstack([values, copy])) == [(1, 2), (1, 2), (3, 4), (3, 4)]
     assert mean_interval(np.array([1.0]))[1:] == (-np.inf, np.inf)
 
 
