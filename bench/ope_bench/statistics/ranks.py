@@ -263,8 +263,8 @@ def rank_ranges(values: FloatArray, level: float = 0.05) -> list[tuple[int, int]
     A row is behind another where their mean difference exceeds its standard error by more than the
     upper quantile of the largest studentized difference of a bootstrap over columns. Each resample
     has errors of its own: with those of the data, rows whose difference lies in few columns are
-    put in an order that is not there. Two rows that differ in so few columns that one in twenty
-    resamples has none of them have no order, and decide about no others.
+    put in an order that is not there. Two rows whose difference is the same in all columns of more
+    than a share ``level`` of the resamples have no order, and do not widen the ranges of others.
 
     Assumptions: columns are drawn independently of one another.
     Fails when a few columns carry the mean difference of any two rows: the quantile is large, and
@@ -273,6 +273,7 @@ def rank_ranges(values: FloatArray, level: float = 0.05) -> list[tuple[int, int]
     Parameters
     ----------
     values : (rows, n), figures of independent sources.
+    level : probability with which some shown order may be wrong.
 
     References
     ----------
@@ -306,9 +307,14 @@ def rank_ranges(values: FloatArray, level: float = 0.05) -> list[tuple[int, int]
 
 
 def _studentized(centered: FloatArray, draws: np.random.Generator) -> FloatArray:
-    """Return means over their errors, both of resamples of the columns: (AT_ONCE, rows).
+    """Return means over their errors, both of resamples of the columns: (AT_ONCE, pairs).
 
     Infinite where all columns of a resample are alike.
+
+    Parameters
+    ----------
+    centered : (pairs, n), differences of two rows less their mean.
+    draws : the generator of the resamples.
     """
     n = centered.shape[1]
     shares = draws.multinomial(n, np.full(n, 1 / n), AT_ONCE) / n
