@@ -12,7 +12,7 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,7 +103,7 @@ def stored_trials(manifest: Manifest, trials: Sequence[Trial], _jobs: int) -> li
         return []
     wanted = {trial.key for trial in trials}
     with Store.open(path) as store:
-        return [result for result in store.results() if result.record.key in wanted]
+        return as_made(store, (one for one in store.results() if one.record.key in wanted))
 
 
 def run_trials(manifest: Manifest, trials: Sequence[Trial], jobs: int) -> list[Result]:
@@ -134,7 +134,13 @@ def run_trials(manifest: Manifest, trials: Sequence[Trial], jobs: int) -> list[R
         store.end_run(number, outcome.exit_code())
         if outcome.interrupted or outcome.executed + outcome.reused < outcome.planned:
             sys.exit(outcome.exit_code())
-        return list(store.results(run=number))
+        return as_made(store, store.results(run=number))
+
+
+def as_made(store: Store, results: Iterable[Result]) -> list[Result]:
+    """Return results with the run that made each: an earlier one, where a run went on with it."""
+    runs = {run.id: run for run in store.runs()}
+    return [replace(one, run=runs[one.made_by]) for one in results]
 
 
 def write_trials(folder: Path, old: Collection[str], new: Sequence[Result]) -> None:
@@ -157,7 +163,8 @@ def write_runs(folder: Path, new: Sequence[Result], records: int) -> None:
     path = folder / "run.json"
     facts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": []}
     made = {result.run.id: vars(result.run) for result in new}
-    facts["runs"] = (facts["runs"] if records else []) + list(made.values())
+    former = [one for one in facts["runs"] if one["id"] not in made] if records else []
+    facts["runs"] = former + sorted(made.values(), key=lambda one: one["started"])
     facts["records"] = facts["trials"] = records + len(new)
     statuses = Counter(row["status"] for row in rows_of(folder, "status"))
     facts["status"] = dict(sorted(statuses.items()))

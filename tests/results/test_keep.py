@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from verbs import folders, keep
 
+from ope_bench.store import Store
+from ope_bench.suites.manifest import plan
 from ope_bench.suites.suite import read_suite
 
 SUITE = """schema: 1
@@ -84,6 +86,18 @@ def test_suites_of_the_field_keep_committed_trials_and_run_anew_what_is_named(
     facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert facts["trials"] == facts["status"]["ok"] == 12
     assert [run["planned"] for run in facts["runs"]] == [12, 4, 8]
+
+
+def test_each_trial_names_the_run_that_made_it_after_an_interruption(folder: Path) -> None:
+    manifest = plan(keep.find_suite("field-small"))
+    keep.run_trials(manifest, manifest.trials[:3], jobs=1)
+    _made_again(folder)
+    runs = [run["id"] for run in json.loads((folder / "run.json").read_text())["runs"]]
+    rows = pq.read_table(folder / "trials.parquet").to_pylist()
+    assert [row["run_id"] for row in rows] == [row["made_by"] for row in rows]
+    assert [sum(row["run_id"] == run for row in rows) for run in runs] == [3, 9]
+    with Store.open(folder / "trials.parquet") as store:
+        assert {run.id for run in store.runs() if run.machine} == {*runs}
 
 
 def test_what_gains_data_sets_runs_anew_where_its_code_has_changed(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,8 +119,12 @@ def test_the_facts_count_worlds_and_tables(monkeypatch, tmp_path):
     monkeypatch.setattr(leaderboard, "_core_seconds", lambda _: 7200.0)
     leaderboard.leaderboard_pages(tmp_path, "predicts", "leaders")
     told = facts["leaderboard"]
-    names = ("settings", "worlds", "faulty", "real", "sources", "none", "hours")
-    assert [told[name] for name in names] == ["14", 6, 1, 8, 7, 0, "1.0"]
+    names = ("settings", "sizes", "worlds", "faulty", "real", "sources", "none", "hours")
+    assert [told[name] for name in names] == ["14", "2", 6, 1, 8, 7, 0, "1.0"]
+    facts.clear()
+    settings[0] = replace(settings[0], truth=np.zeros(5))
+    leaderboard.leaderboard_pages(tmp_path, "predicts", "leaders")
+    assert facts["leaderboard"]["sizes"] == "2 to 5"
 
 
 def test_core_seconds_are_those_of_the_jobs_of_every_run(monkeypatch, tmp_path):

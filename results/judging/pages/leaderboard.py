@@ -165,11 +165,10 @@ def leaderboard_pages(
             f"{track.name}: RMSE over that of {track.reference}", over_strata(track, settings)
         )
     worlds = [one for one in settings if not one.real]
-    sizes = [len(one.truth) for one in settings]
+    sizes = sorted({len(one.truth) for one in settings})
     facts = {
         "settings": f"{len(settings):,}",
-        "fewest": min(sizes),
-        "most": max(sizes),
+        "sizes": " to ".join(str(sizes[end]) for end in ((0, -1) if sizes[1:] else (0,))),
         "worlds": len(worlds),
         "faulty": sum(bool(one.facts.get("damages")) for one in worlds),
         "real": len(settings) - len(worlds),
