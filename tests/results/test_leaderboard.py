@@ -264,3 +264,8 @@ def test_a_trial_without_an_answer_counts_as_the_logged_average(tmp_path):
     np.testing.assert_array_equal(one.answers["ipw"].failed, [0.0, 1.0])
     assert one.log_rmse("ipw") == pytest.approx(0.5 * np.log((0.16 + 0.01) / 2))
     assert (one.number, one.odd, one.real) == (7, True, False)
+    # An estimator with fewer data sets than others would be left out of all tables.
+    (tmp_path / "fewer").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows[:-1]), tmp_path / "fewer" / "trials.parquet")
+    with pytest.raises(LookupError, match="1 of 2"):
+        settings_of(Path(tmp_path), ("fewer",))

@@ -122,9 +122,25 @@ def test_the_facts_count_worlds_and_tables(monkeypatch, tmp_path):
     names = ("settings", "sizes", "worlds", "faulty", "real", "sources", "none", "hours")
     assert [told[name] for name in names] == ["14", "2", 6, 1, 8, 7, 0, "1.0"]
     facts.clear()
-    settings[0] = replace(settings[0], truth=np.zeros(5))
+    ones = np.ones(5)
+    long = dict.fromkeys(settings[0].answers, Answers(ones, ones, ones, ones, ones))
+    settings[0] = replace(settings[0], truth=ones, answers=long)
     leaderboard.leaderboard_pages(tmp_path, "predicts", "leaders")
     assert facts["leaderboard"]["sizes"] == "2 to 5"
+
+
+def test_estimators_of_a_part_are_named_and_stand_beside_others_on_the_same_settings(monkeypatch):
+    settings = board()
+    slow = settings[::3]
+    for one in slow:
+        one.answers["slow"] = one.answers["dm"]
+    monkeypatch.setattr(leaderboard, "TRACKS", (TRACK, TRACK))
+    page = leaderboard._part_section(settings)
+    assert "`slow`" in page
+    assert "`dm`" not in page.split("<details>")[0]
+    assert f"same {len(slow)}" in " ".join(page.split())
+    told = {row[1].strip("`"): row[2:] for row in rows_of(page) if len(row) > 5}
+    assert told["slow"] == told["dm"]
 
 
 def test_core_seconds_are_those_of_the_jobs_of_every_run(monkeypatch, tmp_path):

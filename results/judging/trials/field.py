@@ -76,7 +76,7 @@ def settings_of(
 
     Raises
     ------
-    LookupError : the trials of a suite are missing.
+    LookupError : the trials of a suite are missing, or an estimator has fewer than others.
     """
     return list(_settings(results, tuple(folders), estimator_of))
 
@@ -129,8 +129,10 @@ def _settings(
         )
         for estimator, its in [(FALLBACK, rows), *by_estimator.items()]:
             its.sort(key=lambda row: row["replicate"])
-            if len(its) == len(rows):
-                setting.answers[estimator] = _answers(its, average)
+            if len(its) != len(rows):
+                msg = f"{estimator}: {len(its)} of {len(rows)} data sets of {text}"
+                raise LookupError(msg)
+            setting.answers[estimator] = _answers(its, average)
         found.append(setting)
     return sorted(found, key=lambda one: (one.real, one.number or 0, one.source))
 
