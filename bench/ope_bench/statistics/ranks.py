@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -254,14 +255,15 @@ def mean_interval(figures: FloatArray) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-RESAMPLES, AT_ONCE = 4_000, 1_000
+RESAMPLES, AT_ONCE = 10_000, 1_000
 
 
-def rank_ranges(values: FloatArray, level: float = 0.05) -> list[tuple[int, int]]:
+def rank_ranges(*strata: FloatArray, level: float = 0.05) -> list[tuple[int, int]]:
     """Return the ranks that each row may have, small means first, all at once with 95 %.
 
     A row is behind another where their mean difference exceeds its standard error by more than the
-    upper quantile of the largest studentized difference of a bootstrap over columns. Each resample
+    upper quantile of the largest studentized difference of a bootstrap over the columns of each
+    stratum; the mean is that of the strata, with equal weights. Each resample
     has errors of its own: with those of the data, rows whose difference lies in few columns are
     put in an order that is not there. Two rows whose difference is the same in all columns of more
     than a share ``level`` of the resamples have no order, and do not widen the ranges of others.
@@ -272,7 +274,7 @@ def rank_ranges(values: FloatArray, level: float = 0.05) -> list[tuple[int, int]
 
     Parameters
     ----------
-    values : (rows, n), figures of independent sources.
+    strata : (rows, n) each, figures of independent sources.
     level : probability with which some shown order may be wrong.
 
     References
@@ -283,20 +285,22 @@ def rank_ranges(values: FloatArray, level: float = 0.05) -> list[tuple[int, int]
     >>> rank_ranges(np.array([[1.0, 1.2, 0.9, 1.1, 1.3, 0.8], [5.0, 5.3, 4.8, 5.4, 5.1, 4.7]]))
     [(1, 1), (2, 2)]
     """
-    rows, n = values.shape
-    if n < 2 or rows < 2:
+    rows = len(strata[0])
+    if rows < 2 or min(part.shape[1] for part in strata) < 2:
         return [(1, rows)] * rows
     one, other = np.triu_indices(rows, 1)
-    difference = values[one] - values[other]
-    gap = difference.mean(axis=1)
-    error = difference.std(axis=1, ddof=1) / np.sqrt(n)
+    differences = [part[one] - part[other] for part in strata]
+    gap = np.mean([part.mean(axis=1) for part in differences], axis=0)
+    squares = [part.var(axis=1, ddof=1) / part.shape[1] for part in differences]
+    error = np.sqrt(np.sum(squares, axis=0)) / len(strata)
     # Rows that never differ have no studentized difference.
     known = error > 1e-12
-    centered = (difference - gap[:, None])[known]
+    centered = [(part - part.mean(axis=1, keepdims=True))[known] for part in differences]
     draws = stream("ranks", BOOTSTRAP_SEED)
     lacking = np.isinf(_studentized(centered, draws)).mean(axis=0) > level
-    parts = (_studentized(centered[~lacking], draws) for _ in range(RESAMPLES // AT_ONCE))
-    largest = np.concatenate([size.max(axis=1, initial=0.0) for size in parts])
+    kept = [part[~lacking] for part in centered]
+    sizes = (_studentized(kept, draws) for _ in range(RESAMPLES // AT_ONCE))
+    largest = np.concatenate([size.max(axis=1, initial=0.0) for size in sizes])
     limit = np.full(len(gap), 1e-12)
     quantile = np.quantile(largest, 1 - level, method="higher")
     limit[known] = error[known] * np.where(lacking, np.inf, quantile)
@@ -306,22 +310,26 @@ def rank_ranges(values: FloatArray, level: float = 0.05) -> list[tuple[int, int]
     return [(int(low), int(high)) for low, high in zip(first, last, strict=True)]
 
 
-def _studentized(centered: FloatArray, draws: np.random.Generator) -> FloatArray:
+def _studentized(strata: Sequence[FloatArray], draws: np.random.Generator) -> FloatArray:
     """Return means over their errors, both of resamples of the columns: (AT_ONCE, pairs).
 
-    Infinite where all columns of a resample are alike.
+    Infinite where all columns of each stratum of a resample are alike.
 
     Parameters
     ----------
-    centered : (pairs, n), differences of two rows less their mean.
+    strata : (pairs, n) each, differences of two rows less their mean.
     draws : the generator of the resamples.
     """
-    n = centered.shape[1]
-    shares = draws.multinomial(n, np.full(n, 1 / n), AT_ONCE) / n
-    mean, square = np.abs(shares @ centered.T), shares @ (centered**2).T
-    variance = square - mean**2
-    # What is left of a square is rounding: all columns are alike.
-    error = np.where(variance > 1e-12 * square, np.sqrt(np.maximum(variance, 0.0) / (n - 1)), 0.0)
+    mean = squared = np.zeros((AT_ONCE, len(strata[0])))
+    for centered in strata:
+        n = centered.shape[1]
+        shares = draws.multinomial(n, np.full(n, 1 / n), AT_ONCE) / n
+        own, square = shares @ centered.T, shares @ (centered**2).T
+        variance = square - own**2
+        # What is left of a square is rounding: all columns are alike.
+        squared = squared + np.where(variance > 1e-12 * square, variance, 0.0) / (n - 1)
+        mean = mean + own
+    mean, error = np.abs(mean), np.sqrt(squared)
     alike = np.where(mean > 1e-12, np.inf, 0.0)
     size: FloatArray = np.divide(mean, error, out=alike, where=error > 0)
     return size

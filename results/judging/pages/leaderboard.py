@@ -96,7 +96,7 @@ def over_strata(track: Track, settings: Sequence[FieldSetting]) -> list[Whole]:
     means = {stratum: one.mean(axis=1) for stratum, one in logs.items()}
     mean: FloatArray = np.mean(list(means.values()), axis=0)
     error = np.sqrt(sum(one.var(axis=1, ddof=1) / one.shape[1] for one in logs.values())) / 3
-    ranges = rank_ranges(_alike(list(logs.values())))
+    ranges = rank_ranges(*logs.values())
     found = [
         Whole(
             name,
@@ -128,19 +128,6 @@ def whole_lines(track: Track, settings: Sequence[FieldSetting]) -> list[Line]:
         for one in over_strata(track, settings)
     ]
     return [*whole, *lines.values()]
-
-
-def _alike(parts: Sequence[FloatArray]) -> FloatArray:
-    """Return columns whose mean is the mean of the strata, and whose error is that mean's."""
-    n = sum(one.shape[1] for one in parts)
-    center = np.mean([one.mean(axis=1) for one in parts], axis=0)[:, None]
-    return np.concatenate(
-        [
-            center + n / (len(parts) * one.shape[1]) * (one - one.mean(axis=1, keepdims=True))
-            for one in parts
-        ],
-        axis=1,
-    )
 
 
 def leaderboard_pages(

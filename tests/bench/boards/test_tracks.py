@@ -243,6 +243,21 @@ def test_ranges_of_ranks_hold_all_at_once_and_know_rows_that_never_differ() -> N
     assert mean_interval(np.array([1.0]))[1:] == (-np.inf, np.inf)
 
 
+def test_ranges_over_strata_weigh_them_equally_and_know_the_spread_of_each() -> None:
+    rng = np.random.default_rng(4)
+    many, few = rng.standard_normal((2, 2, 400))
+    few = few[:, :40]
+    gap = np.array([[0.0], [1.0]])
+    # The large stratum has an order, the small one its reverse: their mean has none.
+    assert rank_ranges(many + gap) == [(1, 1), (2, 2)]
+    assert rank_ranges(many + gap, few - gap) == [(1, 2), (1, 2)]
+    assert rank_ranges(np.hstack([many + gap, few - gap])) == [(1, 1), (2, 2)]
+    # The level of a stratum is no error, and what one stratum does not know, the mean does not.
+    assert rank_ranges(many + gap, few + 50 + gap) == [(1, 1), (2, 2)]
+    assert rank_ranges(many + gap, 20 * few + gap) == [(1, 2), (1, 2)]
+    assert rank_ranges(many + gap, few[:, :1] + gap) == [(1, 2), (1, 2)]
+
+
 @pytest.mark.parametrize(
     ("errors", "expected"), [(1.8, [(1, 2), (1, 2)]), (2.15, [(1, 1), (2, 2)])]
 )
