@@ -140,7 +140,7 @@ def run_trials(manifest: Manifest, trials: Sequence[Trial], jobs: int) -> list[R
 def as_made(store: Store, results: Iterable[Result]) -> list[Result]:
     """Return results with the run that made each: an earlier one, where a run went on with it."""
     runs = {run.id: run for run in store.runs()}
-    return [replace(one, run=runs[one.made_by]) for one in results]
+    return [replace(one, run=runs.get(one.made_by, one.run)) for one in results]
 
 
 def write_trials(folder: Path, old: Collection[str], new: Sequence[Result]) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from judging.pages.blocks import runs
@@ -199,3 +203,27 @@ def test_runs_of_entries_are_none_of_ours(tmp_path: Path) -> None:
     (tmp_path / "quick").mkdir()
     shutil.copy(RESULTS / "quick" / "run.json", tmp_path / "quick")
     assert len(runs(tmp_path, "").splitlines()) == 3
+
+
+def test_what_runs_took_is_a_bound_where_one_of_them_is_unknown(tmp_path: Path) -> None:
+    def run(name: str, revision: str, finished: float | None = 90.0) -> dict[str, Any]:
+        machine = {"git": {"revision": revision}, "cores": 2, "cpu": "a"}
+        return {
+            "id": name, "suite": "s", "machine": machine, "started": 30.0, "finished": finished
+        }  # fmt: skip
+
+    def told(parts: list[dict[str, Any]], makers: Sequence[str]) -> list[str]:
+        (tmp_path / "s").mkdir(exist_ok=True)
+        (tmp_path / "s" / "run.json").write_text(json.dumps({"runs": parts, "records": 2}))
+        path = tmp_path / "s" / "trials.parquet"
+        pq.write_table(pa.Table.from_pylist([{"made_by": one} for one in makers]), path)
+        os.utime(path, (len(makers), len(parts)))
+        (row,) = runs(tmp_path, "").splitlines()[2:]
+        return [cell.strip() for cell in row.strip("| ").split("|")][2:5:2]
+
+    first, second = run("one", "1234567890"), run("two", "abcdefghij")
+    assert told([first], ["one"]) == ["1.0", "1234567"]
+    assert told([first, second], ["one", "two"]) == ["2.0", "abcdefg, 1 before"]
+    assert told([first], ["one", "lost", "one"]) == ["at least 1.0", "1234567"]
+    killed = run("two", "1234567890", None)
+    assert told([first, killed], ["one"]) == ["at least 1.0", "1234567"]

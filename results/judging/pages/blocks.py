@@ -26,6 +26,7 @@ from typing import Any
 from judging.pages.leaders import leaders_block
 from judging.pages.page import table
 from judging.trials.committed import boards_of
+from judging.trials.rows import rows_of
 from ope_bench.boards.board import Row
 from ope_bench.report.styles import styles_of
 from ope_bench.report.tables import figure
@@ -189,17 +190,20 @@ def runs(results: Path, _words: str) -> str:
     for path in sorted(paths):
         told = _json(path)
         parts = told["runs"]
-        # A run that was killed has no end; the next one went on with its trials.
+        # A run that was killed has no end, and of some that others went on with nothing is known.
         ended = [part for part in parts if part["finished"] is not None]
         minutes = sum(part["finished"] - part["started"] for part in ended) / 60
-        least = "at least " if len(ended) < len(parts) else ""
+        known = len(ended) == len(parts) and _makers(path.parent) <= {part["id"] for part in parts}
+        least = "" if known else "at least "
         machine = parts[-1]["machine"]
         facts = [
             f"`{parts[-1]['suite'].partition('[')[0]}`",
             f"{told['records']:,}",
             f"{least}{minutes:.1f}",
         ]
-        revision = (machine["git"] or {}).get("revision", "none")[:7]
+        codes = [(part["machine"]["git"] or {}).get("revision", "none")[:7] for part in parts]
+        others = len({*codes}) - 1
+        revision = f"{codes[-1]}, {others} before" if others else codes[-1]
         last = agreed.get(path.parent.relative_to(results).as_posix())
         if last and told.get("sha256", {}).get("trials.parquet") == last["trials.parquet"]:
             shown = f"{last['date']}, {last['again']}"
@@ -208,6 +212,13 @@ def runs(results: Path, _words: str) -> str:
         rows.append([*facts, f"{machine['cores']} x {machine['cpu']}", revision, shown])
     heads = ["suite", "trials", "minutes", "cores", "revision", "verified, run again"]
     return table(heads, rows, "lrrlll")
+
+
+def _makers(folder: Path) -> set[str]:
+    """Return the runs that made the trials of a folder."""
+    if not (folder / "trials.parquet").exists():
+        return set()
+    return {row["made_by"] for row in rows_of(folder, "made_by") if row.get("made_by")}
 
 
 def gate(results: Path, _words: str) -> str:

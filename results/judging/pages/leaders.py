@@ -22,9 +22,8 @@ SHOWN = 4
 def leaders(results: Path, *, short: bool = False) -> str:
     """Say in a line a stratum who may be best where propensities are known.
 
-    The first one's error is told on drawn worlds and on tables and trials, which can disagree;
-    beside it what the tables show that were opened after predictions: of the best of the
-    estimators that these are about.
+    The error of one of them is told on drawn worlds and on tables and trials, which can disagree,
+    and on the tables that were opened after predictions: of the first that these are about.
     """
     track = TRACKS[FIRST]
     opened = opened_settings(results / "predictions" / "opened.parquet", "tables")
@@ -32,17 +31,17 @@ def leaders(results: Path, *, short: bool = False) -> str:
     for stratum, part in in_strata(track, board_settings(results)).items():
         lines = [line for line in board_of(track, part) if line.rank is not None]
         best = [line.estimator for line in lines if line.rank == 1]
-        worlds, tables = by_kind(track, part, best[0])
+        first = next((name for name in best if name in NAMED), best[0])
+        worlds, tables = by_kind(track, part, first)
         if short:
-            figures = f"`{best[0]}` {ratio_of(worlds)} ({ratio_of(tables)})"
+            figures = f"`{first}` {ratio_of(worlds)} ({ratio_of(tables)})"
             told.append(f"- **{stratum}**: {figures}; {_how_many(len(best), len(lines))}")
             continue
-        predicted = next((line.estimator for line in lines if line.estimator in NAMED), None)
-        later = [one for one in opened if stratum_of(one.r2) == stratum]
-        came = f"; opened later: {_opened(later, predicted)}" if predicted and later else ""
+        later = [one for one in opened if stratum_of(one.r2) == stratum and first in NAMED]
+        came = f"; opened later: {_opened(later, first)}" if later else ""
         told.append(
             f"- **{stratum}**: {_may_be_best(best, len(lines))}; "
-            f"`{best[0]}` errs {_figure(worlds)} times as much as `{track.reference}` on "
+            f"`{first}` errs {_figure(worlds)} times as much as `{track.reference}` on "
             f"drawn worlds, {_figure(tables)} on tables and trials{came}"
         )
     return "\n".join(told)
@@ -78,4 +77,4 @@ def _opened(settings: Sequence[SettingErrors], estimator: str) -> str:
     """Return an estimator's error over the reference's on opened tables."""
     logs = means_of((one.source, one.difference(estimator)) for one in settings)
     value, low, high = np.exp(mean_interval(np.array(list(logs.values()))))
-    return f"`{estimator}` {value:.2f} ({low:.2f} to {high:.2f}) on {len(logs)} tables"
+    return f"{value:.2f} ({low:.2f} to {high:.2f}) on {len(logs)} tables"
