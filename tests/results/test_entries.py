@@ -217,7 +217,7 @@ def test_what_runs_took_is_a_bound_where_one_of_them_is_unknown(tmp_path: Path) 
         (tmp_path / "s" / "run.json").write_text(json.dumps({"runs": parts, "records": 2}))
         path = tmp_path / "s" / "trials.parquet"
         pq.write_table(pa.Table.from_pylist([{"made_by": one} for one in makers]), path)
-        os.utime(path, (len(makers), len(parts)))
+        os.utime(path, (0, len(makers)))  # what was read once is kept
         (row,) = runs(tmp_path, "").splitlines()[2:]
         return [cell.strip() for cell in row.strip("| ").split("|")][2:5:2]
 
