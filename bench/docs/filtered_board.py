@@ -67,7 +67,7 @@ def filtered_board() -> str:
 def last_trial() -> str:
     """Return the day on which the newest run of the board's suites ended."""
     ends = [
-        run["finished"]
+        run["finished"] or run["started"]  # a run that was killed has no end
         for folder in BOARD
         for run in json.loads((RESULTS / folder / "run.json").read_text(encoding="utf-8"))["runs"]
     ]
