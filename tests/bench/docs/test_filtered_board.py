@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import filtered_board as filtered_board_of
 from committed import RESULTS, TRACKS
 from filtered_board import boards_of_filters, filtered_board, last_trial
 from ope_bench.boards.tracks import STRATA
@@ -43,6 +45,21 @@ def test_every_stratum_and_track_has_the_rows_of_the_page(section: str) -> None:
             for (_, *told), (_, *figures) in zip(rows, board["rows"], strict=True):
                 assert [float(one) for one in told] == pytest.approx(figures[:3], abs=0.0056)
     assert f"Last trial {last_trial()}" in section
+
+
+def test_the_last_trial_is_of_the_run_that_ended_last_or_was_killed_after(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    day = 86400.0
+    runs = [{"started": 0.0, "finished": 3 * day}, {"started": 2 * day, "finished": None}]
+    monkeypatch.setattr(filtered_board_of, "BOARD", ("field",))
+    monkeypatch.setattr(filtered_board_of, "RESULTS", tmp_path)
+    (tmp_path / "field").mkdir()
+    (tmp_path / "field" / "run.json").write_text(json.dumps({"runs": runs}))
+    assert last_trial() == "1970-01-04"
+    runs[1]["started"] = 5 * day
+    (tmp_path / "field" / "run.json").write_text(json.dumps({"runs": runs}))
+    assert last_trial() == "1970-01-06"
 
 
 def test_drawn_worlds_and_tables_make_up_all_settings_and_differ() -> None:
