@@ -89,7 +89,7 @@ def test_suites_of_the_field_keep_committed_trials_and_run_anew_what_is_named(
 
 
 def test_each_trial_names_the_run_that_made_it_after_an_interruption(folder: Path) -> None:
-    manifest = plan(keep.find_suite("field-small"))
+    manifest = plan(read_suite(folder.parents[1] / "field-small.yaml", "field-small"))
     keep.run_trials(manifest, manifest.trials[:3], jobs=1)
     _made_again(folder)
     runs = [run["id"] for run in json.loads((folder / "run.json").read_text())["runs"]]
