@@ -261,12 +261,12 @@ RESAMPLES, AT_ONCE = 10_000, 1_000
 def rank_ranges(*strata: FloatArray, level: float = 0.05) -> list[tuple[int, int]]:
     """Return the ranks that each row may have, small means first, all at once with 95 %.
 
-    A row is behind another where their mean difference exceeds its standard error by more than the
-    upper quantile of the largest studentized difference of a bootstrap over the columns of each
-    stratum; the mean is that of the strata, with equal weights. Each resample
-    has errors of its own: with those of the data, rows whose difference lies in few columns are
-    put in an order that is not there. Two rows whose difference is the same in all columns of more
-    than a share ``level`` of the resamples have no order, and do not widen the ranges of others.
+    The mean of a row is that of the strata, with equal weights. A row is behind another where
+    their mean difference exceeds its standard error by more than the upper quantile of the largest
+    studentized difference of a bootstrap over the columns of each stratum. Each resample has
+    errors of its own: with those of the data, rows whose difference lies in few columns are put in
+    an order that is not there. Two rows whose difference is the same in all columns of more than a
+    share ``level`` of the resamples have no order, and do not widen the ranges of others.
 
     Assumptions: columns are drawn independently of one another.
     Fails when a few columns carry the mean difference of any two rows: the quantile is large, and

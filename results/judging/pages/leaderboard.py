@@ -152,10 +152,10 @@ def leaderboard_pages(
             f"{track.name}: RMSE over that of {track.reference}", over_strata(track, settings)
         )
     worlds = [one for one in settings if not one.real]
-    sizes = sorted({len(one.truth) for one in settings})
+    sizes = [len(one.truth) for one in settings]
     facts = {
         "settings": f"{len(settings):,}",
-        "sizes": " to ".join(str(sizes[end]) for end in ((0, -1) if sizes[1:] else (0,))),
+        "sizes": " to ".join(map(str, sorted({min(sizes), max(sizes)}))),
         "worlds": len(worlds),
         "faulty": sum(bool(one.facts.get("damages")) for one in worlds),
         "real": len(settings) - len(worlds),

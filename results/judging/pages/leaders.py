@@ -22,8 +22,9 @@ SHOWN = 4
 def leaders(results: Path, *, short: bool = False) -> str:
     """Say in a line a stratum who may be best where propensities are known.
 
-    The error of one of them is told on drawn worlds and on tables and trials, which can disagree,
-    and on the tables that were opened after predictions: of the first that these are about.
+    The error of one of them is told on drawn worlds and on tables and trials, which can disagree:
+    of the first that predictions are about, with its error on the tables that were opened after
+    them; where there is none, of the first.
     """
     track = TRACKS[FIRST]
     opened = opened_settings(results / "predictions" / "opened.parquet", "tables")
